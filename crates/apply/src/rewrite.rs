@@ -6,7 +6,7 @@
 //!
 //! 1. [`scan`](FileScan::of) lists the files.
 //! 2. [`copies`](Copies) copies each file into a hidden directory of the dataset, and updates the copies. The database may run at the same
-//!   time.
+//!    time.
 //! 3. While the database is stopped, the copies are updated once more, compared, and
 //!    [committed](Copies::commit): renamed over the files.
 //!

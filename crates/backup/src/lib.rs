@@ -1,7 +1,7 @@
 //! Backups of a database whose files are on datasets.
 //!
-//! [`run`] quiesces the database ([`poolwright_dbms::quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
-//! snapshot into the dataset of the backups ([`transfer`]), compares the copy, and takes a snapshot of that dataset: the backup.
+//! [`run`] quiesces the database ([`poolwright_dbms::quiesce`]), takes one atomic snapshot of all its datasets, releases the database,
+//! copies the snapshot into the dataset of the backups ([`transfer`]), compares the copy, and takes a snapshot of that dataset: the backup.
 //! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
 //! [`restore`] copies it into the database's own directories. [`archive`] copies backups into a dataset with larger records and a stronger
 //! codec. [`send`] replicates them, as they are, to another pool or host. [`retention`] decides which backups may be removed, and [`prune`]

@@ -152,8 +152,8 @@ pub(crate) fn choose(
     }
 }
 
-/// Removes the backups that can be from after a time. One whose time is before that of an earlier one was made with another clock, so nothing is known
-/// of it, unless the user names it.
+/// Removes the backups that can be from after a time. One whose time is before that of an earlier one was made with another clock, so
+/// nothing is known of it, unless the user names it.
 fn retain_earlier(backups: &mut Vec<BackupEntry>, time: u64, choice: &RestoreChoice) {
     let mut latest = 0;
     backups.retain(|entry| {

@@ -4,10 +4,10 @@
 //! 2. The newest backup that was restored and passed its checks stays.
 //! 3. While no backup has passed a restore, all stay, unless the user overrides this: any of them may be the only good one.
 //! 4. The newest `keep` backups stay, not counting those that failed a restore.
-//! 5. Backups younger than `keep_for` stay. A pause between two backups counts as a quarter of it at most (more if it is short), and a backup as no older than the
-//!    ones before it: a clock that was wrong, or a host that was off, does not make all backups old at once.
+//! 5. Backups younger than `keep_for` stay. A pause between two backups counts as a quarter of it at most (more if it is short), and a
+//!    backup as no older than the ones before it: a clock that was wrong, or a host that was off, does not make all backups old at once.
 //! 6. A backup stays if its snapshot is held or has a clone, if an archive does not have it yet, or if it is the newest one on a replica
-//!   that needs the archived log.
+//!    that needs the archived log.
 
 use std::time::Duration;
 

@@ -97,8 +97,8 @@ fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
-/// Decodes three-digit octal escapes, which other tables of the kernel have too. The kernel escapes spaces (`\040`), tabs (`\011`), newlines (`\012`), backslashes
-/// (`\134`) and number signs (`\043`). A backslash that does not begin an escape stays.
+/// Decodes three-digit octal escapes, which other tables of the kernel have too. The kernel escapes spaces (`\040`), tabs (`\011`),
+/// newlines (`\012`), backslashes (`\134`) and number signs (`\043`). A backslash that does not begin an escape stays.
 pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(field.len());
     let mut rest = field;

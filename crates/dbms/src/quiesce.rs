@@ -2,7 +2,8 @@
 //!
 //! | database | how | state in the snapshot |
 //! | --- | --- | --- |
-//! | PostgreSQL | `pg_backup_start(fast)` … `pg_backup_stop()` | like the state after a crash just after a checkpoint; no torn pages, even with `full_page_writes=off` |
+//! | PostgreSQL | `pg_backup_start(fast)` … `pg_backup_stop()` | like the state after a crash just after a checkpoint; no torn pages, even
+//! with `full_page_writes=off` |
 //! | MariaDB | `BACKUP STAGE START` … `BLOCK_COMMIT` … `END` | no commit and no DDL is under way; MyISAM and Aria tables are closed |
 //! | SQLite | `BEGIN IMMEDIATE` … `ROLLBACK` for each file | no transaction is being written |
 //! | LMDB | nothing | LMDB never overwrites pages of its last two transactions |

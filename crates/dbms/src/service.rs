@@ -70,8 +70,8 @@ impl Service {
         }
     }
 
-    /// Whether the database runs. For a unit, systemd decides, even if other programs have its files open. Without a unit, it runs if a process has a
-    /// file of these mount points open for writing.
+    /// Whether the database runs. For a unit, systemd decides, even if other programs have its files open. Without a unit, it runs if a
+    /// process has a file of these mount points open for writing.
     ///
     /// # Errors
     /// [`Error::Service`] if systemd cannot be queried; [`Error::Refused`] if the unit does not exist or could not be started.

@@ -114,8 +114,8 @@ struct Look {
 /// The looks at a claim: after `first` to `most` blocks, as far as there are that many. If there are fewer than `first`, the only look has the
 /// share of the first one.
 ///
-/// After n of N blocks, 0.05·ln(1 + (e − 1)·n/N) is spent (K. K. G. Lan, D. L. DeMets, *Biometrika* 70, 1983, their function α₂, which approximates
-/// S. J. Pocock's constant bounds); a look has what is spent since the last one.
+/// After n of N blocks, 0.05·ln(1 + (e − 1)·n/N) is spent (K. K. G. Lan, D. L. DeMets, *Biometrika* 70, 1983, their function α₂, which
+/// approximates S. J. Pocock's constant bounds); a look has what is spent since the last one.
 fn looks(first: u32, most: u32, blocks: u32) -> impl Iterator<Item = Look> {
     let spent = move |n: u32| ALPHA * ((std::f64::consts::E - 1.0) * f64::from(n) / f64::from(most)).ln_1p();
     let few = (0 < blocks && blocks < first).then(|| Look { blocks, alpha: spent(first) });

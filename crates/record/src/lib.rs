@@ -15,8 +15,8 @@
 //!
 //! # How the recorder sees I/O
 //!
-//! The *probe set* `syscall` is a table of programs and tracepoints (`src/probes.rs`). Its programs run at system call entry and exit and at the tracepoints of
-//! io_uring and of the page cache. They find the open file of a descriptor in the kernel's tables, so file, position
+//! The *probe set* `syscall` is a table of programs and tracepoints (`src/probes.rs`). Its programs run at system call entry and exit and
+//! at the tracepoints of io_uring and of the page cache. They find the open file of a descriptor in the kernel's tables, so file, position
 //! and flags are exact without following `lseek`, and they read a file's path while the file is in use. The set needs
 //! no tracefs, no kprobes and no `bpf_probe_read_kernel`, so it works under lockdown.
 //!

@@ -1,11 +1,11 @@
 //! The data that a trace touches, copied once from the real files, so that every trial fills its pool with the same
 //! data while the database continues to run.
 //!
-//! A capture is a directory with `image` (extents one after another, each at a multiple of 4096) and `index.json`. Data is taken in regions (1 MiB by default): if an operation touches any byte of a region, the capture
-//! takes all of it, so that no record is padded with zeros. If the touched regions exceed the limit, regions of the
-//! large roles are selected by a hash of file and position (SHARDS, Waldspurger et al., FAST 2015), and operations
-//! elsewhere are left out; the cache must then be scaled by [`Capture::rate`]. Operations on logs are never left out:
-//! beyond a log's share of the limit, they reuse data taken from that log before.
+//! A capture is a directory with `image` (extents one after another, each at a multiple of 4096) and `index.json`. Data is taken in regions
+//! (1 MiB by default): if an operation touches any byte of a region, the capture takes all of it, so that no record is padded with zeros.
+//! If the touched regions exceed the limit, regions of the large roles are selected by a hash of file and position (SHARDS, Waldspurger et
+//! al., FAST 2015), and operations elsewhere are left out; the cache must then be scaled by [`Capture::rate`]. Operations on logs are never
+//! left out: beyond a log's share of the limit, they reuse data taken from that log before.
 
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -61,8 +61,8 @@ pub fn run_side_by_side(
     })
 }
 
-/// Writes the specification to `file`, runs `program trial FILE`, and parses its JSON result. The child is killed when `interrupted` returns true, when its
-/// total time reaches `limit`, when it has nearly filled its file system, or when it slows other users of a pool of the
+/// Writes the specification to `file`, runs `program trial FILE`, and parses its JSON result. The child is killed when `interrupted`
+/// returns true, when its total time reaches `limit`, when it has nearly filled its file system, or when it slows other users of a pool of the
 /// kernel. It is also killed if this process ends (see [`die_with_parent`]).
 ///
 /// # Errors

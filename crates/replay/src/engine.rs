@@ -146,8 +146,8 @@ fn name(file: u32) -> String {
 /// The descriptor of the directory with the pool's file, or the next free one.
 const DIRECTORY: i32 = 200;
 
-/// Creates a pool whose file is unlinked at once, so that nothing is left on the host however the process ends. Its name and the path of its file
-/// are the same in each trial: they are part of the pool's metadata, whose compressed size would otherwise move every later allocation.
+/// Creates a pool whose file is unlinked at once, so that nothing is left on the host however the process ends. Its name and the path of
+/// its file are the same in each trial: they are part of the pool's metadata, whose compressed size would otherwise move every later allocation.
 fn scratch_pool(engine: Engine, scratch: &Path, ashift: u32) -> Result<Pool> {
     static POOLS: AtomicU32 = AtomicU32::new(0);
     let number = POOLS.fetch_add(1, Ordering::Relaxed);

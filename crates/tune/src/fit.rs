@@ -35,8 +35,9 @@ const ALIKE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
 const USUAL_BATCHES: f64 = 17.0;
 /// The smallest number of trials that makes a race worthwhile: today's settings, two others, and a confirmation.
 const MIN_TRIALS: usize = 3 + 2 * PAIRS as usize;
-/// Seconds that a trial takes on a processor of the machine of `docs/derivations.md` ("What work costs") while the others are busy: its start, each byte
-/// with which it fills its pool, and each operation that it replays. Means of eight recordings of six databases, whose trials take 0.6 to
+/// Seconds that a trial takes on a processor of the machine of `docs/derivations.md` ("What work costs") while the others are busy: its
+/// start, each byte with which it fills its pool, and each operation that it replays. Means of eight recordings of six databases, whose
+/// trials take 0.6 to
 /// 1.4 times as long. They are constants, because a search that followed the speed of the machine would try other settings whenever
 /// it is busy.
 const START_S: f64 = 1.0;
@@ -134,8 +135,9 @@ pub(crate) fn least_batches(side_by_side: usize) -> usize {
     MIN_TRIALS.div_ceil(side_by_side)
 }
 
-/// Fits a race of `batches` batches of trials, but at least `least_batches`, into `budget_s` expected seconds. `recorded` is the length of the recording from the begin of the trials, in
-/// seconds; `written` returns the ratio of [`crate::slice::Profile::written`] for a slice of the given seconds.
+/// Fits a race of `batches` batches of trials, but at least `least_batches`, into `budget_s` expected seconds. `recorded` is the length of
+/// the recording from the begin of the trials, in seconds; `written` returns the ratio of [`crate::slice::Profile::written`] for a slice of
+/// the given seconds.
 pub(crate) fn fit(
     c: &Calibration,
     batches: usize,

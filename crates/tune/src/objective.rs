@@ -36,7 +36,8 @@ pub struct GoalRow {
     pub name: &'static str,
     /// Metric → weight; the weights add up to 1.
     pub weights: &'static [(MetricName, f64)],
-    /// Limits in the form of [`Requirement`](crate::requirement::Requirement). A setting is not recommended if the whole interval of its change is beyond one.
+    /// Limits in the form of [`Requirement`](crate::requirement::Requirement). A setting is not recommended if the whole interval of its
+    /// change is beyond one.
     pub limits: &'static [&'static str],
 }
 

@@ -51,8 +51,8 @@ pub fn not_applied(plan: &Plan, before: LiveMeasurement) -> Verification {
     }
 }
 
-/// Compares both states. The promises are the changes in `confirmation`, as far as it has them. `is_complete`: whether all recommended properties have their values; `differences`: sentences on what is not
-/// as the plan recommends.
+/// Compares both states. The promises are the changes in `confirmation`, as far as it has them. `is_complete`: whether all recommended
+/// properties have their values; `differences`: sentences on what is not as the plan recommends.
 pub fn check(
     plan: &Plan,
     confirmation: Option<&Confirmation>,

@@ -7,9 +7,9 @@
 //! - [`command`] runs `zpool` and `zfs` and parses their output. These programs can block for ever in the kernel, so each run
 //!   has a deadline ([`ZfsCommands`]).
 //!
-//! Only [`ZfsCommands::change`] and a [`Transfer`] change a pool. Nothing here loads a kernel module, and nothing else needs root, except that some
-//! distributions let only root open `/dev/zfs`. Each parser is a pure function of the text, does not panic, and reports malformed input as a typed error with
-//! its line.
+//! Only [`ZfsCommands::change`] and a [`Transfer`] change a pool. Nothing here loads a kernel module, and nothing else needs root, except
+//! that some distributions let only root open `/dev/zfs`. Each parser is a pure function of the text, does not panic, and reports malformed
+//! input as a typed error with its line.
 
 pub mod change;
 pub mod command;

@@ -79,7 +79,8 @@ pub struct MigrationRun<'a> {
 }
 
 impl<'a> MigrationRun<'a> {
-    /// A run with the state of a plan's migration. `downtime` is that of the plan's journal, with the note [`RESTARTED`](crate::migration::state::RESTARTED).
+    /// A run with the state of a plan's migration. `downtime` is that of the plan's journal, with the note
+    /// [`RESTARTED`](crate::migration::state::RESTARTED).
     pub fn new(
         file: StateFile,
         downtime: Downtime,

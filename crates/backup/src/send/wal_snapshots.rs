@@ -1,8 +1,8 @@
 //! The snapshots of a WAL archive.
 //!
 //! Backups are snapshots already. Of a WAL archive, a snapshot is taken for each transfer. It keeps the space of the segments that `prune`
-//! removes, so it is destroyed when the target has it and a bookmark keeps the point for the next stream. The names have the GUID of the target's
-//! dataset, as the bookmarks do: a target can be renamed, and two targets can have the same name on different hosts or disks. While
+//! removes, so it is destroyed when the target has it and a bookmark keeps the point for the next stream. The names have the GUID of the
+//! target's dataset, as the bookmarks do: a target can be renamed, and two targets can have the same name on different hosts or disks. While
 //! the target does not exist, they have a digest of its name instead.
 
 use std::fs::File;
@@ -78,9 +78,9 @@ impl WalSnapshots {
         format!("{}@{name}", self.dataset)
     }
 
-    /// The snapshots of the source that are not needed any more: those for this target, and those with these GUIDs, but the one whose transfer was
-    /// interrupted, and the newest common one unless a bookmark is in its place. While the target does not exist, those of its name: of
-    /// failed first transfers.
+    /// The snapshots of the source that are not needed any more: those for this target, and those with these GUIDs, but the one whose
+    /// transfer was interrupted, and the newest common one unless a bookmark is in its place. While the target does not exist, those of its
+    /// name: of failed first transfers.
     pub(super) fn unneeded<'a>(
         &self,
         points: &'a [HistoryPoint],

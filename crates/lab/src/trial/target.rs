@@ -1,7 +1,8 @@
 //! The storage for a trial's datasets.
 //!
 //! There are four implementations: [`PoolTarget`], a pool of the engine in user space, [`SeveralPools`] of them, [`DatasetTarget`],
-//! datasets of the kernel's OpenZFS, and [`Directory`]. `crates/poolwright/tests/integration/lab_targets.rs` runs the same test suite on all of them.
+//! datasets of the kernel's OpenZFS, and [`Directory`]. `crates/poolwright/tests/integration/lab_targets.rs` runs the same test suite on
+//! all of them.
 
 mod dataset;
 mod directory;

@@ -49,7 +49,8 @@ resources! {
     VDEV_STATE = "vdev state" ["engine", "pool", "vdev", "class", "state"];
     /// The place of a vdev in its pool. `type` is `disk`, `file`, `mirror`, `raidz`, …; `parent` is the vdev above it.
     VDEV_PLACE = "vdev place" ["engine", "pool", "vdev", "class", "type", "parent"];
-    /// Requests to a vdev by the part of their time. `queue` is `total_read`, `total_write` (from the request to its end), `disk_read`, `disk_write` (at the device), `sync_read`, `sync_write`, `async_read`, `async_write`, `scrub`, `trim` or `rebuild` (in that queue).
+    /// Requests to a vdev by the part of their time. `queue` is `total_read`, `total_write` (from the request to its end), `disk_read`,
+    /// `disk_write` (at the device), `sync_read`, `sync_write`, `async_read`, `async_write`, `scrub`, `trim` or `rebuild` (in that queue).
     VDEV_QUEUE = "vdev latency" ["engine", "pool", "vdev", "class", "queue"];
     /// Requests to a vdev by their operation. `op` is `sync_read`, `sync_write`, `async_read`, `async_write`, `scrub`, `trim` or `rebuild`.
     VDEV_OP = "vdev request size" ["engine", "pool", "vdev", "class", "op"];
@@ -63,9 +64,11 @@ resources! {
     MOUNT = "mount" ["pool", "dataset", "dir"];
     /// An ARC: that of the kernel (`pool` is empty), or that of the process that owns a user-space pool.
     ARC = "ARC" ["engine", "pool"];
-    /// Accesses to an ARC. `type` is `demand_data`, `demand_metadata`, `prefetch_data` or `prefetch_metadata`; `result` is `hit`, `iohit` or `miss`.
+    /// Accesses to an ARC. `type` is `demand_data`, `demand_metadata`, `prefetch_data` or `prefetch_metadata`; `result` is `hit`, `iohit`
+    /// or `miss`.
     ARC_ACCESS = "ARC access" ["engine", "pool", "type", "result"];
-    /// A state of an ARC. `state` is `anon`, `mru`, `mfu`, `mru_ghost`, `mfu_ghost` or `uncached`. Ghost states have no data: their size is that of the evicted blocks that the ARC remembers.
+    /// A state of an ARC. `state` is `anon`, `mru`, `mfu`, `mru_ghost`, `mfu_ghost` or `uncached`. Ghost states have no data: their size is
+    /// that of the evicted blocks that the ARC remembers.
     ARC_STATE = "ARC state" ["engine", "pool", "state"];
     /// The prefetcher of files of the kernel module. `result` is `hit` or `miss`.
     PREFETCH = "prefetch" ["engine", "result"];
@@ -85,11 +88,14 @@ resources! {
     PLAN_ROLE = "plan role" ["plan", "role", "path", "dataset"];
     /// A property that a plan recommends for a role.
     PLAN_PROPERTY = "plan property" ["plan", "role", "path", "dataset", "property", "planned", "present"];
-    /// A figure of a plan's role, and its present value. `metric` is `space_ratio` (bytes of the files per allocated byte), `mean_read_bytes` or `mean_write_bytes` (size of a read or write by programs since the last reading).
+    /// A figure of a plan's role, and its present value. `metric` is `space_ratio` (bytes of the files per allocated byte),
+    /// `mean_read_bytes` or `mean_write_bytes` (size of a read or write by programs since the last reading).
     PLAN_PROMISE = "plan promise" ["plan", "role", "path", "dataset", "metric"];
-    /// A figure that a plan promises, and that `poolwright verify` has measured in operation. `metric` is that of the plan. Changes are relative: -0.25 is a quarter less.
+    /// A figure that a plan promises, and that `poolwright verify` has measured in operation. `metric` is that of the plan. Changes are
+    /// relative: -0.25 is a quarter less.
     PLAN_VERIFIED = "verified promise" ["plan", "metric"];
-    /// The backups in one dataset. `tier` is `backup`, or `archive` for a dataset into which backups are copied; `database` is the kind of the database.
+    /// The backups in one dataset. `tier` is `backup`, or `archive` for a dataset into which backups are copied; `database` is the kind of
+    /// the database.
     BACKUPS = "backups" ["dataset", "tier", "database"];
     /// The replica of a dataset of backups or of a WAL archive on one target of `poolwright backup send`.
     REPLICA = "replica" ["dataset", "target"];
@@ -347,7 +353,8 @@ families! {
     PLAN_CREATED = Gauge Seconds of PLAN "poolwright_plan_created_time_seconds";
     /// The time at which the last recording of `poolwright verify` ended; missing if the plan was not verified since it was applied.
     PLAN_VERIFIED_AT = Gauge Seconds of PLAN "poolwright_plan_verified_time_seconds";
-    /// Whether the last verification has found a broken promise of the plan's goal (1), or none (0); missing if the plan was not verified since it was applied.
+    /// Whether the last verification has found a broken promise of the plan's goal (1), or none (0); missing if the plan was not verified
+    /// since it was applied.
     PLAN_BROKEN = Gauge None of PLAN "poolwright_plan_broken";
     /// The promised change.
     VERIFIED_PROMISED = Gauge None of PLAN_VERIFIED "poolwright_plan_verified_promised_change";
@@ -380,7 +387,8 @@ families! {
     BACKUPS_NEWEST = Gauge Seconds of BACKUPS "poolwright_backups_newest_time_seconds";
     /// Sum of the lengths of the newest backup's files, before compression.
     BACKUPS_NEWEST_SIZE = Gauge Bytes of BACKUPS "poolwright_backups_newest_size_bytes";
-    /// The time at which `poolwright backup run` took the snapshot of the database for the newest backup that passed `poolwright backup verify`; missing if none has passed.
+    /// The time at which `poolwright backup run` took the snapshot of the database for the newest backup that passed `poolwright backup
+    /// verify`; missing if none has passed.
     BACKUPS_NEWEST_GOOD = Gauge Seconds of BACKUPS "poolwright_backups_newest_good_time_seconds";
     /// The time of the last restore of any of the backups by `poolwright backup verify`; missing if there was none.
     BACKUPS_RESTORE = Gauge Seconds of BACKUPS "poolwright_backups_last_restore_time_seconds";
