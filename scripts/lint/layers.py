@@ -21,7 +21,7 @@ ROW = re.compile(r"^\| `crates/(\w+)` \| .* \| (.*) \|$", re.MULTILINE)
 # `use a::{b, c::{d, e as f}}`, flattened by `leaves`.
 USE = re.compile(r"\b(pub(?:\([^)]*\))? )?use ([\w:{}*,\s]+);")
 PATH = re.compile(r"\b(crate|super|self)((?:::\w+)+)")
-COMMENT = re.compile(r"//[^\n]*|\"(?:\\.|[^\"\\])*\"")
+COMMENT = re.compile(r"//[^\n]*|\"(?:\\[\s\S]|[^\"\\])*\"")
 EXCLUDED = {"test": re.compile(r"#\[test\]|\bproptest!"), "doctest": re.compile(r"^\s*//[/!] ```", re.MULTILINE)}
 TESTS = re.compile(r"#\[cfg\((?:all\()?test\b[^\n]*\nmod \w+ \{.*", re.DOTALL)
 

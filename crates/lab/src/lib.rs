@@ -7,7 +7,7 @@
 pub mod assets;
 pub mod campaign;
 mod campaign_list;
-mod decision;
+mod claim_test;
 mod error;
 pub mod json_output;
 pub mod order;

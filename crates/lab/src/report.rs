@@ -32,7 +32,7 @@ pub use advice::{Advice, Alternative, Choice, Imprecise, Weighed};
 pub use cells::Row;
 pub use claims::ClaimResult;
 
-pub use crate::decision::ClaimVerdict;
+pub use crate::claim_test::ClaimVerdict;
 pub use compare::{CellDiff, Comparison, compare};
 pub use csv::csv;
 pub use effects::Effect;

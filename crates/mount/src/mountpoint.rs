@@ -186,36 +186,6 @@ pub fn check_answer(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether an error of accessing a directory shows a mount whose server has ended without unmounting. The kernel returns
-/// `ECONNABORTED` (`/dev/fuse`) or `ECANCELED` (io_uring) while it is still closing the connection.
-pub fn is_dead(why: &std::io::Error) -> bool {
-    matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED | libc::ECANCELED))
-}
-
-/// Returns the directory's real path. Fails if `path` is not a directory, or is a dead mount.
-///
-/// Calls `statfs`, which always asks the server: the kernel answers `stat` of a dead mount's root from its cache until the
-/// cached attributes expire.
-pub(crate) fn usable(path: &Path) -> Result<PathBuf> {
-    let wrong = |why: &str| Error::MountPoint { path: path.to_owned(), why: why.to_owned() };
-    let found = std::fs::metadata(path).and_then(|meta| match rustix::fs::statfs(path) {
-        Err(why) if is_dead(&why.into()) => Err(why.into()),
-        _ => Ok(meta),
-    });
-    match found {
-        Ok(meta) if meta.is_dir() => {}
-        Ok(_) => return Err(wrong("it is not a directory\nhint: name an empty directory")),
-        Err(why) if is_dead(&why) => {
-            return Err(Error::DeadMount(path.to_owned()));
-        }
-        Err(why) if why.raw_os_error() == Some(libc::ENOENT) => {
-            return Err(wrong("it does not exist\nhint: create it with mkdir"));
-        }
-        Err(why) => return Err(wrong(&why.to_string())),
-    }
-    path.canonicalize().map_err(|why| wrong(&why.to_string()))
-}
-
 /// Whether a process that this one may inspect has a file open, or its working directory, below `dir` but not below
 /// `inside`.
 fn is_used(dir: &Path, inside: &[&Path]) -> bool {

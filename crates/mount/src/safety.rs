@@ -31,7 +31,7 @@ const SYSTEM: &str = "/bin /boot /boot/efi /dev/shm /etc /etc/opt /home /lib /li
 /// [`Error::MountPoint`] and [`Error::DeadMount`]; for a directory that must not be hidden, [`Error::Vital`], [`Error::System`],
 /// [`Error::NotEmpty`] or [`Error::Covered`].
 pub fn check_mount_point(path: &Path, overlay: bool) -> Result<PathBuf> {
-    let path = crate::mountpoint::usable(path)?;
+    let path = usable(path)?;
     refuse_system(&path, overlay)?;
     if overlay {
         return Ok(path);
@@ -49,6 +49,36 @@ pub fn check_mount_point(path: &Path, overlay: bool) -> Result<PathBuf> {
             Err(Error::NotEmpty { path, first })
         }
     }
+}
+
+/// Returns the directory's real path. Fails if `path` is not a directory, or is a dead mount.
+///
+/// Calls `statfs`, which always asks the server: the kernel answers `stat` of a dead mount's root from its cache until the
+/// cached attributes expire.
+fn usable(path: &Path) -> Result<PathBuf> {
+    let wrong = |why: &str| Error::MountPoint { path: path.to_owned(), why: why.to_owned() };
+    let found = std::fs::metadata(path).and_then(|meta| match rustix::fs::statfs(path) {
+        Err(why) if is_dead(&why.into()) => Err(why.into()),
+        _ => Ok(meta),
+    });
+    match found {
+        Ok(meta) if meta.is_dir() => {}
+        Ok(_) => return Err(wrong("it is not a directory\nhint: name an empty directory")),
+        Err(why) if is_dead(&why) => {
+            return Err(Error::DeadMount(path.to_owned()));
+        }
+        Err(why) if why.raw_os_error() == Some(libc::ENOENT) => {
+            return Err(wrong("it does not exist\nhint: create it with mkdir"));
+        }
+        Err(why) => return Err(wrong(&why.to_string())),
+    }
+    path.canonicalize().map_err(|why| wrong(&why.to_string()))
+}
+
+/// Whether an error of accessing a directory shows a mount whose server has ended without unmounting. The kernel returns
+/// `ECONNABORTED` (`/dev/fuse`) or `ECANCELED` (io_uring) while it is still closing the connection.
+pub fn is_dead(why: &std::io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED | libc::ECANCELED))
 }
 
 /// Refuses the working directory of the process and of its ancestors: a shell there would stay in the hidden directory.

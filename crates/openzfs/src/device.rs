@@ -223,30 +223,6 @@ impl Device {
             emulate: u32::from(self.name != "none"),
         }
     }
-
-    /// Sends a request (`read`, `write` or `flush`) to the device of all files, without a pool, for a test. `flush` ignores
-    /// offset and length.
-    #[cfg(feature = "fault-injection")]
-    pub fn exercise(_engine: crate::Engine, op: &str, offset: u64, bytes: u64) {
-        // SAFETY: takes only numbers; the callee locks.
-        unsafe { ffi::pw_seam_exercise(number(op), offset, bytes) }
-    }
-
-    /// Returns when the device of all files would complete a request that arrives at `began_ns`, by the caller's clock, without
-    /// waiting.
-    pub fn plan(_engine: crate::Engine, op: &str, offset: u64, bytes: u64, began_ns: u64) -> u64 {
-        // SAFETY: as above.
-        unsafe { ffi::pw_seam_plan(number(op), offset, bytes, began_ns) }
-    }
-}
-
-/// Returns the number of an operation on the C side.
-fn number(op: &str) -> std::ffi::c_int {
-    match op {
-        "read" => 0,
-        "write" => 1,
-        _ => 2,
-    }
 }
 
 fn parse_time(text: &str) -> Result<u64> {

@@ -195,8 +195,32 @@ impl Engine {
         check("setting the device of", &name, errno)
     }
 
+    /// Sends a request (`read`, `write` or `flush`) to the device of all files, without a pool, for a test. `flush` ignores
+    /// offset and length.
+    #[cfg(feature = "fault-injection")]
+    pub fn exercise_device(self, op: &str, offset: u64, bytes: u64) {
+        // SAFETY: takes only numbers; the callee locks.
+        unsafe { ffi::pw_seam_exercise(number(op), offset, bytes) }
+    }
+
+    /// Returns when the device of all files would complete a request that arrives at `began_ns`, by the caller's clock, without
+    /// waiting.
+    pub fn device_completion(self, op: &str, offset: u64, bytes: u64, began_ns: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { ffi::pw_seam_plan(number(op), offset, bytes, began_ns) }
+    }
+
     /// Returns the release of OpenZFS that the engine is built from.
     pub fn version() -> String {
         env!("POOLWRIGHT_OPENZFS_RELEASE").to_owned()
+    }
+}
+
+/// Returns the number of an operation on the C side.
+fn number(op: &str) -> std::ffi::c_int {
+    match op {
+        "read" => 0,
+        "write" => 1,
+        _ => 2,
     }
 }

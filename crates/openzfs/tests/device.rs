@@ -15,7 +15,7 @@ fn drive(engine: Engine, callers: usize, each: usize, bytes: u64, sequential: bo
     {
         let location = ((caller * each + i) as u64 * 7919 % 100_000) * 17;
         let at = if sequential { i as u64 * bytes } else { location << 16 };
-        let done = Device::plan(engine, "read", at, bytes, now);
+        let done = engine.device_completion("read", at, bytes, now);
         times.push(done - now);
         free[caller] = (done, i + 1);
     }
@@ -59,7 +59,7 @@ fn emulated_devices_have_the_requested_figures() {
     let mut now = 1_000_000_000;
     let mut takes = |op: &str, at: u64, idle: u64| {
         let began = now + idle;
-        now = Device::plan(engine, op, at, 128 << 10, began);
+        now = engine.device_completion(op, at, 128 << 10, began);
         now - began
     };
     const SEEK: u64 = 5_000_000;
@@ -98,7 +98,7 @@ fn a_request_takes_its_time() {
     let mut took = Vec::new();
     for i in 0..200 {
         let begin = Instant::now();
-        Device::exercise(engine, "read", i * 4096, 4096);
+        engine.exercise_device("read", i * 4096, 4096);
         took.push(begin.elapsed());
     }
     engine.set_device(&Device::none());

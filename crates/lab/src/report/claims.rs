@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{format, measures};
 use crate::campaign::{Case, Claim, Study, Times};
-use crate::decision::{ClaimVerdict, Decision, decision};
+use crate::claim_test::{ClaimVerdict, TestedClaim, test_claim};
 use crate::store::Trial;
 
 /// A claim with the original's and the measured figures.
@@ -51,7 +51,7 @@ pub struct ClaimResult {
     /// Ratio of `better` to `than`: the median of all pairs; of a claim that repeats undecided trials, the geometric mean of the pairs that
     /// decided it.
     pub ratio: Option<f64>,
-    /// The interval of the ratio, 95 % over all looks at the claim.
+    /// The interval of the ratio, 95 % over all analyses of the claim.
     pub ci95: Option<(f64, f64)>,
     /// Number of pairs of trials.
     pub pairs: usize,
@@ -67,7 +67,7 @@ pub fn results(study: &Study, trials: &[Trial]) -> Vec<ClaimResult> {
 }
 
 fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
-    let Decision { verdict, ratio, pairs } = decision(study, trials, claim, u32::MAX);
+    let TestedClaim { verdict, ratio, pairs } = test_claim(study, trials, claim, u32::MAX);
     let unit = format::unit(study, trials, &claim.measure);
     let ours = format::medians(&pairs).map(|(than, better)| [better, than]);
     ClaimResult {

@@ -8,7 +8,7 @@ use poolwright_base::stats::mean;
 use super::{Event, Options, Summary};
 use crate::TrialKey;
 use crate::campaign::{Campaign, Case, Claim, Study};
-use crate::decision::{ClaimVerdict, decision};
+use crate::claim_test::{ClaimVerdict, test_claim};
 use crate::order;
 use crate::store::Trial;
 
@@ -206,7 +206,7 @@ fn keys(study: &Study, seed: u64, block: u32, chosen: impl Fn(&Case) -> bool) ->
 fn undecided<'a>(study: &'a Study, trials: &[Trial], blocks: u32) -> Vec<&'a Claim> {
     let is_open = |claim: &&Claim| {
         claim.decide.is_some_and(|decide| blocks < decide.most) && {
-            let verdict = decision(study, trials, claim, blocks).verdict;
+            let verdict = test_claim(study, trials, claim, blocks).verdict;
             !verdict.is_decided() && verdict != ClaimVerdict::NotMeasured
         }
     };

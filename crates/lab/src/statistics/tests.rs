@@ -1,7 +1,7 @@
 use poolwright_base::stats::Direction;
 
 use super::*;
-use crate::decision::decision;
+use crate::claim_test::test_claim;
 use crate::{Measure, Outcome, PhaseOutcome, TrialKey};
 
 fn trial(study: &str, levels: &[(&str, &str)], block: u32, value: f64) -> Trial {
@@ -80,7 +80,7 @@ fn cells_effects_and_claims_pair_within_blocks() {
     assert_eq!((found[0].0, found[0].1, found[0].2.pairs), ("cache", "none", 6));
     assert!((found[0].2.ratio - 3.0).abs() < 1e-9 && found[0].2.direction() == Direction::Higher);
     assert!((found[1].2.ratio - 2.0).abs() < 1e-9);
-    let ratio = |claim| decision(study, &trials, claim, u32::MAX).ratio.unwrap();
+    let ratio = |claim| test_claim(study, &trials, claim, u32::MAX).ratio.unwrap();
     let claimed = ratio(&study.claims[0]);
     assert!(claimed.direction() == Direction::Lower && (claimed.ratio - 1.0 / 3.0).abs() < 1e-9);
     let least = ratio(&study.claims[1]);

@@ -90,7 +90,7 @@ impl Client {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
             Ok(0) if request.is_repeatable() => return Err(Error::Closed { pool, pid }),
-            Ok(0) => return Err(Error::Ended { pool, pid }),
+            Ok(0) => return Err(Error::Ended { pool, pid, log: dirs::state_dir().join("log") }),
             // The kernel resets a connection that was not accepted, or whose data was not read (`unix_release_sock` in
             // net/unix/af_unix.c). The socket of a killed process accepts connections until all of its threads have ended.
             Err(why) if why.kind() == ErrorKind::ConnectionReset => return Err(Error::Closed { pool, pid }),

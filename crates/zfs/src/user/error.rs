@@ -77,13 +77,16 @@ pub enum Error {
     /// The owner ended after it had received the request and before it answered.
     #[error(
         "process {pid}, which had {pool} open, exited before it answered\n\
-         hint: the log of a background mount is in {}", quoted(&crate::user::state_dir().join("log"))
+         hint: the log of a background mount is in {}",
+        quoted(log)
     )]
     Ended {
         /// The pool's name.
         pool: String,
         /// The owner's process ID.
         pid: i32,
+        /// The directory of the logs of background mounts.
+        log: PathBuf,
     },
     /// The registry has a pool of the name of a new one.
     #[error(

@@ -24,7 +24,7 @@ fn pairs(than: f64, better: f64) -> Vec<(f64, f64)> {
 }
 
 fn judged(claim: &Claim, pairs: &[(f64, f64)]) -> (ClaimVerdict, String) {
-    let Decision { verdict, ratio, pairs } = crate::decision::of_pairs(claim, pairs.to_vec(), None);
+    let TestedClaim { verdict, ratio, pairs } = crate::claim_test::of_pairs(claim, pairs.to_vec(), None);
     let ours = format::medians(&pairs).map(|(than, better)| [better, than]);
     (verdict, line(claim, verdict, "s", ours, ratio.as_ref()))
 }

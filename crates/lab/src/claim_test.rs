@@ -1,9 +1,9 @@
 //! Decides claims: whether the measurements agree with the original's statements.
 //!
 //! A claim without a rule is tested once, with all trials of the study. A claim with a rule ([`Decide`](crate::campaign::Decide)) is tested
-//! after every block, from the study's number of blocks on, until it is decided; the first decision stays. The intervals of these looks are
-//! repeated confidence intervals (C. Jennison, B. W. Turnbull, *Journal of the Royal Statistical Society B* 51, 1989). Each look has its own
-//! share of the 5 % ([`looks`]), so all intervals of a claim together miss the true ratio in at most 5 % of the runs, however they depend
+//! after every block, from the study's number of blocks on, until it is decided; the first decision stays. The intervals of these analyses are
+//! repeated confidence intervals (C. Jennison, B. W. Turnbull, *Journal of the Royal Statistical Society B* 51, 1989). Each analysis has its own
+//! share of the 5 % ([`interim_analyses`]), so all intervals of a claim together miss the true ratio in at most 5 % of the runs, however they depend
 //! on each other. Each interval is Student's t of the claim's own pairs: variances pooled over a study's cases gave false verdicts in 6 to
 //! 10 % of simulated runs whose cases vary differently.
 
@@ -71,7 +71,7 @@ impl ClaimVerdict {
 
 /// A claim's verdict and the figures behind it.
 #[derive(Clone, Debug)]
-pub(crate) struct Decision {
+pub(crate) struct TestedClaim {
     /// The verdict.
     pub verdict: ClaimVerdict,
     /// `better` over `than` or over `least`.
@@ -81,7 +81,7 @@ pub(crate) struct Decision {
 }
 
 /// Decides a claim with the trials of the first `blocks` blocks; `u32::MAX`: of all.
-pub(crate) fn decision(study: &Study, trials: &[Trial], claim: &Claim, blocks: u32) -> Decision {
+pub(crate) fn test_claim(study: &Study, trials: &[Trial], claim: &Claim, blocks: u32) -> TestedClaim {
     let all = claim_pairs(study, trials, claim);
     let of_blocks = |blocks: u32| {
         let pairs = all.iter().filter(|(block, _)| *block < blocks);
@@ -91,11 +91,11 @@ pub(crate) fn decision(study: &Study, trials: &[Trial], claim: &Claim, blocks: u
     let Some(decide) = claim.decide.filter(|_| measured > 0) else {
         return of_pairs(claim, of_blocks(measured), None);
     };
-    let mut tests = looks(study.repeats, decide.most, measured)
-        .map(|look| of_pairs(claim, of_blocks(look.blocks), Some(look.alpha)))
+    let mut tests = interim_analyses(study.repeats, decide.most, measured)
+        .map(|at| of_pairs(claim, of_blocks(at.blocks), Some(at.alpha)))
         .peekable();
     loop {
-        let test = tests.next().expect("a measured block has a look");
+        let test = tests.next().expect("a measured block has an analysis");
         if test.verdict.is_decided() || tests.peek().is_none() {
             return test;
         }
@@ -104,31 +104,31 @@ pub(crate) fn decision(study: &Study, trials: &[Trial], claim: &Claim, blocks: u
 
 /// A test of a claim after a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Look {
+struct InterimAnalysis {
     /// The number of blocks whose trials it uses.
     blocks: u32,
     /// The probability with which its interval misses the true ratio.
     alpha: f64,
 }
 
-/// The looks at a claim: after `first` to `most` blocks, as far as there are that many. If there are fewer than `first`, the only look has the
+/// The analyses of a claim: after `first` to `most` blocks, as far as there are that many. If there are fewer than `first`, the only one has the
 /// share of the first one.
 ///
 /// After n of N blocks, 0.05·ln(1 + (e − 1)·n/N) is spent (K. K. G. Lan, D. L. DeMets, *Biometrika* 70, 1983, their function α₂, which
-/// approximates S. J. Pocock's constant bounds); a look has what is spent since the last one.
-fn looks(first: u32, most: u32, blocks: u32) -> impl Iterator<Item = Look> {
+/// approximates S. J. Pocock's constant bounds); an analysis has what is spent since the last one.
+fn interim_analyses(first: u32, most: u32, blocks: u32) -> impl Iterator<Item = InterimAnalysis> {
     let spent = move |n: u32| ALPHA * ((std::f64::consts::E - 1.0) * f64::from(n) / f64::from(most)).ln_1p();
-    let few = (0 < blocks && blocks < first).then(|| Look { blocks, alpha: spent(first) });
+    let few = (0 < blocks && blocks < first).then(|| InterimAnalysis { blocks, alpha: spent(first) });
     few.into_iter().chain((first..=most.min(blocks)).map(move |n| {
         let before = if n == first { 0.0 } else { spent(n - 1) };
-        Look { blocks: n, alpha: spent(n) - before }
+        InterimAnalysis { blocks: n, alpha: spent(n) - before }
     }))
 }
 
-/// Tests a claim on pairs. `alpha`: of a look; `None`: of a claim that is tested once, on the median.
-pub(crate) fn of_pairs(claim: &Claim, pairs: Vec<(f64, f64)>, alpha: Option<f64>) -> Decision {
+/// Tests a claim on pairs. `alpha`: of an interim analysis; `None`: of a claim that is tested once, on the median.
+pub(crate) fn of_pairs(claim: &Claim, pairs: Vec<(f64, f64)>, alpha: Option<f64>) -> TestedClaim {
     let ratio = ratio(&pairs, alpha);
-    Decision { verdict: verdict(claim, ratio.as_ref(), &pairs, alpha), ratio, pairs }
+    TestedClaim { verdict: verdict(claim, ratio.as_ref(), &pairs, alpha), ratio, pairs }
 }
 
 fn ratio(pairs: &[(f64, f64)], alpha: Option<f64>) -> Option<PairedRatio> {

@@ -69,7 +69,7 @@ fn share(study: &Study, ratio: f64, noise: [f64; 2], wanted: &[ClaimVerdict]) ->
     let mut found = 0;
     for _ in 0..RUNS {
         let trials = trials(&mut rng, ratio, noise);
-        found += usize::from(wanted.contains(&decision(study, &trials, &study.claims[0], 12).verdict));
+        found += usize::from(wanted.contains(&test_claim(study, &trials, &study.claims[0], 12).verdict));
     }
     found as f64 / RUNS as f64
 }
@@ -115,7 +115,7 @@ fn a_decision_stays_when_more_blocks_follow() {
         let trials = trials(&mut rng, 1.08, [0.05, 0.05]);
         let mut last = ClaimVerdict::TooFew;
         for blocks in 1..=12 {
-            let verdict = decision(&study, &trials, &study.claims[0], blocks).verdict;
+            let verdict = test_claim(&study, &trials, &study.claims[0], blocks).verdict;
             assert!(!last.is_decided() || verdict == last, "{last:?}, then {verdict:?}");
             last = verdict;
         }
@@ -125,23 +125,20 @@ fn a_decision_stays_when_more_blocks_follow() {
 }
 
 #[test]
-fn the_looks_share_five_per_cent() {
+fn the_analyses_share_five_per_cent() {
     for (first, most) in [(3, 12), (1, 4), (5, 5), (2, 100)] {
-        let all: Vec<Look> = looks(first, most, u32::MAX).collect();
-        let sum: f64 = all.iter().map(|look| look.alpha).sum();
+        let all: Vec<InterimAnalysis> = interim_analyses(first, most, u32::MAX).collect();
+        let sum: f64 = all.iter().map(|at| at.alpha).sum();
         assert!(
-            (sum - 0.05).abs() < 1e-12 && all.iter().all(|look| look.alpha > 0.0),
+            (sum - 0.05).abs() < 1e-12 && all.iter().all(|at| at.alpha > 0.0),
             "{first} of {most}: {sum}"
         );
-        assert_eq!(
-            all.iter().map(|look| look.blocks).collect::<Vec<_>>(),
-            (first..=most).collect::<Vec<_>>()
-        );
+        assert_eq!(all.iter().map(|at| at.blocks).collect::<Vec<_>>(), (first..=most).collect::<Vec<_>>());
     }
-    // An unfinished run has one look.
-    let few: Vec<Look> = looks(3, 12, 2).collect();
+    // An unfinished run has one analysis.
+    let few: Vec<InterimAnalysis> = interim_analyses(3, 12, 2).collect();
     assert_eq!((few.len(), few[0].blocks), (1, 2));
-    assert_eq!(few[0].alpha, looks(3, 12, 3).next().unwrap().alpha);
+    assert_eq!(few[0].alpha, interim_analyses(3, 12, 3).next().unwrap().alpha);
 }
 
 #[test]
