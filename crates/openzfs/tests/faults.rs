@@ -253,7 +253,7 @@ fn outcome(ended: &Ended, case: &str) -> &'static str {
     match ended.code {
         Some(0) if ended.says("exported").is_some() => "went on",
         Some(0) if ended.says("refused ").is_some() => "refused",
-        Some(1) if ended.err.contains("poolwright: the ") => "stopped",
+        Some(1) if ended.err.contains("the process ends") => "stopped",
         // An assertion of libzpool, where a kernel panics.
         None => "aborted",
         code => panic!("{case}: ended with {code:?}: {} {}", ended.out, ended.err),
