@@ -78,9 +78,10 @@ lengths() {
 # SQLite's amalgamation defines tables with the same name twice, which AddressSanitizer reports as a violation.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_odr_violation=0}
 
-# fuzz TARGET: libFuzzer writes to the first directory and reads both.
+# fuzz TARGET: libFuzzer writes to the first directory and reads all.
 fuzz() {
-    local target=$1 program dictionary=() lengths
+    local target=$1 program dictionary=() seeds=() lengths
+    [ "$target" != campaign ] || seeds=("$POOLWRIGHT_ROOT/campaigns")
     mapfile -t lengths < <(lengths "$target")
     program=$OUT/$(rustc -vV | sed -n 's/^host: //p')/release/$target
     mkdir -p "$OUT/corpus/$target" "$OUT/artifacts/$target" "$POOLWRIGHT_ROOT/fuzz/corpus/$target"
@@ -88,7 +89,7 @@ fuzz() {
     nice -n 19 "$program" -max_total_time="$SECONDS_EACH" -rss_limit_mb=$RSS_LIMIT -timeout=$INPUT_LIMIT \
         "${lengths[@]}" ${dictionary[@]+"${dictionary[@]}"} -print_final_stats=1 \
         -artifact_prefix="$OUT/artifacts/$target/" "$OUT/corpus/$target" "$POOLWRIGHT_ROOT/fuzz/corpus/$target" \
-        >"$OUT/$target.log" 2>&1
+        ${seeds[@]+"${seeds[@]}"} >"$OUT/$target.log" 2>&1
 }
 
 # figures TARGET: the figures in the last lines of its log.

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Runs the campaigns with real databases and writes their reports (`make lab`).
 #
-# usage: scripts/lab.sh [--no-install] [--scale SCALE] [--seed N] [--scratch DIR] [CAMPAIGN...]
+# usage: scripts/lab.sh [--no-install] [--scale SCALE] [--seed N] [--scratch DIR] [--for TIME] [CAMPAIGN...]
 #
 #   --scale     small (the default) or full (the size of the original study)
+#   --for       time for each campaign (default: 10m, or none with --scale); later runs continue
 #   --scratch   directory for pools and logs (default: TMPDIR or /tmp)
 #   CAMPAIGN    runs only these; `poolwright lab list` lists all
 #
-# Writes results (NAME.db) and reports (NAME.html, NAME.md, NAME.csv) to lab-results/. A second run resumes the first and does not
+# Writes results (NAME.db) and reports (NAME.html, NAME.md, NAME.csv, NAME.json) to lab-results/. A second run resumes the first and does not
 # repeat finished trials.
 #
 # Exit status: 0 done, 1 a trial or a campaign failed, 2 wrong usage, 130 interrupted.
@@ -17,6 +18,7 @@ set -euo pipefail
 
 RESULTS=$POOLWRIGHT_ROOT/lab-results
 INSTALL=yes
+LIMIT=''
 RUN_OPTIONS=()
 FAILED=()
 CAMPAIGNS=()
@@ -25,7 +27,9 @@ parse_arguments() {
     while [ $# -gt 0 ]; do
         case $1 in
             --no-install) INSTALL=no ;;
-            --scale | --seed | --scratch) RUN_OPTIONS+=("$1" "${2:?$1 needs a value}"); shift ;;
+            --for) LIMIT=${2:?$1 needs a value}; shift ;;
+            --scale) LIMIT=${LIMIT:-none}; RUN_OPTIONS+=("$1" "${2:?$1 needs a value}"); shift ;;
+            --seed | --scratch) RUN_OPTIONS+=("$1" "${2:?$1 needs a value}"); shift ;;
             -h | --help) usage_from "$0"; exit 0 ;;
             -*) die 2 "unknown argument '$1'; see --help" ;;
             *) CAMPAIGNS+=("$1") ;;
@@ -53,6 +57,7 @@ report() {
     local to=$RESULTS/$1
     poolwright lab report "$1" --results "$to.db" -o "$to.html" \
         && poolwright lab report "$1" --results "$to.db" --markdown >"$to.md" \
+        && poolwright lab report "$1" --results "$to.db" --json >"$to.json" \
         && poolwright lab report "$1" --results "$to.db" --csv >"$to.csv"
 }
 
@@ -61,6 +66,8 @@ poolwright() { "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright"
 main() {
     local name
     parse_arguments "$@"
+    LIMIT=${LIMIT:-10m}
+    [ "$LIMIT" = none ] || RUN_OPTIONS+=(--for "$LIMIT")
     cd "$POOLWRIGHT_ROOT"
     prepare
     mkdir -p "$RESULTS"

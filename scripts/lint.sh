@@ -51,6 +51,7 @@ main() {
     cd "$POOLWRIGHT_ROOT"
     step "Shell and Python scripts" shell_scripts
     step "Links of the documentation" python3 scripts/lint/links.py .
+    step "Results of the campaigns in the documentation" python3 scripts/lab/docs.py --check
     step "Dependencies between crates and modules" python3 scripts/lint/layers.py .
     step "Names" python3 scripts/lint/names.py .
     step "Calls by path in the crates that run as root" python3 scripts/lint/by_path.py .

@@ -90,10 +90,12 @@ pub const MEASURES: &[MeasureRow] = &[
     ("zil_commits", "ZIL commits", "count", None),
     ("zil_bytes", "written to the ZIL", "bytes", LOWER),
     ("read_call_s", "time in read calls", "s", LOWER),
+    ("read_call_share", "time in read calls, of the phase", "percent", LOWER),
     ("read_call_p50", "read call, median", "ns", LOWER),
     ("read_call_p99", "read call, p99", "ns", LOWER),
     ("read_call_count", "read calls", "count", None),
     ("write_call_s", "time in write calls", "s", LOWER),
+    ("write_call_share", "time in write calls, of the phase", "percent", LOWER),
     ("write_call_p50", "write call, median", "ns", LOWER),
     ("write_call_p99", "write call, p99", "ns", LOWER),
     ("write_call_count", "write calls", "count", None),
@@ -110,16 +112,18 @@ pub(super) const QUANTILES: [(&str, &str); 6] = [
 ];
 
 /// Measures that exist for each role.
-pub(super) const BY_ROLE: [&str; 12] = [
+pub(super) const BY_ROLE: [&str; 14] = [
     "logical",
     "allocated",
     "held",
     "ratio",
     "read_call_s",
+    "read_call_share",
     "read_call_p50",
     "read_call_p99",
     "read_call_count",
     "write_call_s",
+    "write_call_share",
     "write_call_p50",
     "write_call_p99",
     "write_call_count",

@@ -32,8 +32,11 @@ impl Calls {
         self.ns += other.ns;
     }
 
-    fn measure(&self, kind: &str, suffix: &str, all: &mut Measures) {
+    /// Adds the measures of the calls in a window of this length.
+    fn measure(&self, kind: &str, suffix: &str, window: Duration, all: &mut Measures) {
         put(all, format!("{kind}_call_s{suffix}"), self.ns as f64 / 1e9, "s");
+        let share = 100.0 * self.ns as f64 / window.as_nanos().max(1) as f64;
+        put(all, format!("{kind}_call_share{suffix}"), share, "percent");
         put(all, format!("{kind}_call_count{suffix}"), self.latencies.total() as f64, "count");
         for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
             put(all, format!("{kind}_call_{name}{suffix}"), self.latencies.quantile(share) as f64, "ns");
@@ -52,17 +55,18 @@ pub fn of_traces(
 ) -> Result<(Histograms, Measures)> {
     let (mut histograms, mut measures) = (Histograms::new(), Measures::new());
     let mut sums: BTreeMap<&str, Calls> = BTreeMap::new();
+    let length = window.1 - window.0;
     for (role, recorded) in traces {
         let kinds = of_trace(recorded, window)?;
         for (kind, calls) in &kinds {
-            calls.measure(kind, &format!(".{role}"), &mut measures);
+            calls.measure(kind, &format!(".{role}"), length, &mut measures);
             sums.entry(kind).or_default().merge(calls);
         }
         let sizes = kinds.into_iter().map(|(kind, calls)| (kind.to_owned(), calls.sizes.0));
         histograms.insert(role.clone(), sizes.collect());
     }
     for (kind, calls) in sums {
-        calls.measure(kind, "", &mut measures);
+        calls.measure(kind, "", length, &mut measures);
     }
     Ok((histograms, measures))
 }
