@@ -100,8 +100,8 @@ impl ReportedError for Error {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Error::Future(_) => {
-                "set the clock if it is wrong now; if it was wrong when the backup was made, --accept-future goes on: backups are in \
-                 the order of their snapshots, whatever their times"
+                "set the clock if it is wrong now; if it was wrong when the backup was made, use --accept-future: backups are in the \
+                 order of their snapshots, whatever their times"
             }
             Error::SourceChanged(_) => "if the change is intended, --accept-change accepts it once",
             Error::Plan(cause) => return cause.hint(),

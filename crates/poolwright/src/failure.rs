@@ -191,7 +191,7 @@ mod tests {
 
         let unknown = || poolwright_zfs::user::Error::Unknown("tank".to_owned());
         let expected = "poolwright: no such pool: \"tank\"\n\
-                        hint: name its files with --pool-file, or run `poolwright pool import tank FILE…` once";
+                        hint: name its files with --pool-file, or run `poolwright pool import tank FILE…` first";
         assert_eq!(message(&unknown().into()), expected);
         assert_eq!(message(&poolwright_mount::server::Error::from(unknown()).into()), expected);
     }

@@ -163,7 +163,7 @@ fn a_plan_that_the_database_contradicted_is_refused() {
     (found["verdict"], found["plan"]) = (json!("not-confirmed"), json!(plan.id()));
     let write = |found: &str| fs::write(database.at("plan.confirmation.json"), found).unwrap();
     write(&found.to_string());
-    let refusal = ["`poolwright confirm` contradicted this plan", "hint: --unconfirmed"];
+    let refusal = ["`poolwright confirm` contradicted this plan", "hint: use --unconfirmed"];
     database.fails("apply plan.json --dry-run", 3, &refusal);
     database.json("apply plan.json --dry-run --unconfirmed");
     write("{}");
@@ -182,7 +182,7 @@ fn a_plan_that_the_database_contradicted_is_refused() {
 fn what_the_plan_does_not_describe_is_refused() {
     skip_without_fuse!();
     let database = PlannedDatabase::new("a.img:2G");
-    database.fails("apply plan.json", 3, &["refused: not confirmed", "hint: --yes"]);
+    database.fails("apply plan.json", 3, &["refused: not confirmed", "hint: use --yes"]);
     let refused = |edit: fn(&mut Value), fragments: &[&str]| {
         database.plan(json!({"recordsize": "16K"}));
         database.edit_plan(edit);

@@ -367,7 +367,7 @@ fn ctrl_c_during_the_load_leaves_nothing() {
     let messages = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(130), "{messages}");
     assert!(
-        messages.contains("interrupted") && messages.contains("plan.confirmation.json is not written"),
+        messages.contains("interrupted") && messages.contains("plan.confirmation.json was not written"),
         "{messages}"
     );
     test_dir.nothing_left();

@@ -415,7 +415,7 @@ fn a_process_that_does_not_see_the_others_changes_nothing() {
         command.current_dir(database.dir.path()).output().unwrap()
     };
     let outside = messages(&in_namespace("\"$0\" apply plan.json --yes"));
-    assert!(outside.contains("outside of the PID namespace") && !outside.contains("Success"), "{outside}");
+    assert!(outside.contains("outside the PID namespace") && !outside.contains("Success"), "{outside}");
     until("it can be unmounted", || umount(&database.at("m")));
     until("its process has ended", || !database.is_alive());
     let script =

@@ -129,7 +129,7 @@ fn bad_input_is_named() {
         (["-o", "primarycache=none"], "does not change the space"),
         (["--ashift", "17"], "ashift"),
         (["--layout", "raidz9:3"], "raidz1:N"),
-        (["--within", "0%"], "per cent"),
+        (["--within", "0%"], "not a percentage"),
         (["--rate", "0"], "200M"),
     ] {
         poolwright()

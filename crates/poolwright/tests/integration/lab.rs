@@ -184,7 +184,7 @@ fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
     lab.assert_clean();
     let (code, messages, summary) = lab.run("");
     assert_eq!((code, &summary["skipped"]), (Some(0), &6.into()));
-    assert!(messages.contains("6 of 6 trials are in the results already"), "{messages}");
+    assert!(messages.contains("6 of 6 trials are already in the results"), "{messages}");
     let (_, _, summary) = lab.run("--repeats 4");
     assert_eq!((&summary["trials"], &summary["skipped"]), (&8.into(), &6.into()), "more repeats are added");
     let (_, messages, summary) = lab.run("--seed 2 --repeats 1");
@@ -195,25 +195,37 @@ fn a_campaign_runs_once_and_a_second_time_nothing_is_left_to_do() {
     assert!(messages.contains("has changed since its last run"), "{messages}");
 }
 
-/// The number of trials of `size` if blocks are added, from two up to five, until the interval of `measure` is within `interval`.
-fn trials_until(measure: &str, interval: f64) -> usize {
+/// The number of trials of two equal cases, if a claim says that one of them is larger. `equal` is in the rule of the claim.
+fn trials_of_equal_cases(equal: &str) -> usize {
     let lab = Lab::new();
-    let stop =
-        format!("repeats = 2\nstop = {{ interval = {interval}, most = 5 }}\nmeasures = [\"{measure}\"]");
-    lab.campaign(&SMOKE.replacen(
-        "repeats = 3\nmeasures = [\"files_per_s\", \"wall_s\", \"read/wall_s\"]",
-        &stop,
-        1,
-    ));
+    let level = |name: &str| format!("{{ name = \"{name}\", set = {{ \"workload.bytes\" = 100_000 }} }}");
+    let claim = format!(
+        "[[study.claim]]\ntext = \"a is larger than b\"\nmeasure = \"logical.data\"\nbetter = {{ bytes = \"a\" }}\n\
+         than = {{ bytes = \"b\" }}\ndecide = {{ most = 5{equal} }}\n[[study.phase]]\nname = \"write\"\nlimit"
+    );
+    let campaign = SMOKE
+        .replacen("repeats = 3", "repeats = 2", 1)
+        .replacen("[100_000, 300_000]", &format!("[{}, {}]", level("a"), level("b")), 1)
+        .replacen("[[study.phase]]\nname = \"write\"\nlimit", &claim, 1);
+    lab.campaign(&campaign);
     let (code, messages, _) = lab.run("");
     assert_eq!(code, Some(0), "{messages}");
     lab.stored().len()
 }
 
 #[test]
-fn blocks_are_added_until_the_intervals_are_narrow_or_there_are_enough() {
-    assert_eq!(trials_until("logical.data", 0.001), 2 * 3, "equal values: three trials are enough");
-    assert_eq!(trials_until("wall_s", 0.001), 2 * 5, "values vary by more than a thousandth: five trials");
+fn an_undecided_claim_gets_more_blocks_until_it_is_decided_or_there_are_enough() {
+    assert_eq!(trials_of_equal_cases(""), 2 * 5, "the figures are equal, so no block shows a difference");
+    assert_eq!(trials_of_equal_cases(", equal = 0.05"), 2 * 2, "two blocks show that they are equal");
+}
+
+#[test]
+fn no_trial_begins_after_the_time_of_a_run() {
+    let lab = Lab::new();
+    let (code, messages, summary) = lab.run("--for 1ms");
+    assert_eq!((code, &summary["trials"], &summary["left"]), (Some(0), &0.into(), &6.into()), "{messages}");
+    let (code, _, summary) = lab.run("");
+    assert_eq!((code, &summary["done"], &summary["left"]), (Some(0), &6.into(), &0.into()));
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn tabs_sizes_and_pauses_of_the_screen() {
     screen.until_shows(&["[3 ARC]", "maximum", "hits in the last"]);
     screen.resize((60, 15));
     screen.press("4");
-    screen.until_shows(&["[4 Plan]", "no plan is compared"]);
+    screen.until_shows(&["[4 Plan]", "no plan to compare"]);
     screen.press("5p");
     screen.until_shows(&["[5 Sources]", "user-pool tank", "PAUSED"]);
     screen.press("?");

@@ -151,7 +151,7 @@ fn existing_contents_are_not_mounted_over() {
     std::fs::write(p.at("full/.file"), "mine").unwrap();
     p.fails("mount tank full", 3, &["refused", "/full", "not empty", ".file", "\nhint: ", "-O"]);
     mount_and_use(&p, "tank", "m");
-    p.fails("mount tank/a m", 3, &["refused", "tank (fuse.poolwright) is mounted there already", "\nhint: "]);
+    p.fails("mount tank/a m", 3, &["refused", "tank (fuse.poolwright) is already mounted there", "\nhint: "]);
     p.fails("mount tank/a full", 3, &["not empty"]);
     let mut inside = p.plain();
     inside.args(["mount", "tank/a", "."]).current_dir(p.at("n"));

@@ -135,7 +135,7 @@ fn a_torn_trace_is_shown_with_a_warning() {
         let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
         let of = format!("of its {} bytes", whole.len() * 7 / 10);
         assert!(
-            messages.contains("no event before the torn part") && messages.contains(&of),
+            messages.contains("no event precedes the torn part") && messages.contains(&of),
             "{line}: {messages}"
         );
         assert!(done.get_output().stdout.is_empty(), "{line}");

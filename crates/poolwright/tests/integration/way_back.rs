@@ -154,7 +154,11 @@ fn a_dataset_that_is_mounted_twice_is_left_alone() {
         assert!(Command::new("mount").arg("--bind").args([dir, &second]).status().unwrap().success());
     };
     let refused = |line: &str| {
-        database.fails(line, 3, &["refused", "tank is mounted on", "second too", "hint: unmount"]);
+        database.fails(
+            line,
+            3,
+            &["refused", "tank is also mounted on", "second, through which", "hint: unmount"],
+        );
         assert!(database.contents() == before);
         until("it can be unmounted", || umount(&second));
     };

@@ -348,7 +348,7 @@ impl LocalPool {
         self.check_mine(dataset)?;
         self.refuse_unwritable()?;
         if !self.make_place(dataset, parents)? {
-            let fault = Fault::new(libc::EEXIST, format!("the dataset {dataset} exists already"));
+            let fault = Fault::new(libc::EEXIST, format!("the dataset {dataset} already exists"));
             return if parents { Ok(()) } else { Err(fault) };
         }
         self.create_one(dataset, settings)

@@ -350,7 +350,7 @@ mod tests {
         answer().check().unwrap();
         let refusal = |of: Answer| of.check().unwrap_err().to_string();
         assert!(refusal(Answer { version: 120_017, ..answer() }).contains("PostgreSQL 13"));
-        assert!(refusal(Answer { is_standby: true, ..answer() }).contains("standby itself"));
+        assert!(refusal(Answer { is_standby: true, ..answer() }).contains("itself a standby"));
         assert!(refusal(Answer { wal_level: "minimal".to_owned(), ..answer() }).contains("wal_level"));
         assert!(refusal(Answer { synchronous: "ANY 1 (*)".to_owned(), ..answer() }).contains("would wait"));
         assert!(refusal(Answer { free_senders: 1, ..answer() }).contains("max_wal_senders leaves 1 free"));
