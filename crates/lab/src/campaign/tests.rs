@@ -30,7 +30,6 @@ name = "cache"
 title = "primarycache"
 driver = "ldap"
 repeats = 4
-stop = { interval = 0.05, most = 8 }
 parameters = { server = "opendj" }
 space = { small = "5G" }
 datasets = { ldif.recordsize = "1M" }
@@ -67,6 +66,8 @@ at = [{ progress = 0.5, set = { "ldif.primarycache" = "all" } }, { seconds = 3, 
 [[study.claim]]
 text = "all is faster"
 measure = "entries_per_s"
+source = "Table 2"
+decide = { most = 8, equal = 0.05 }
 better = { primarycache = "all" }
 than = { primarycache = "none" }
 report = [6000, 1400.5]
@@ -293,7 +294,7 @@ const INVALID: &[(&str, &str, &str)] = &[
     ("cold = true", "cold = \"yes\"", "expected a boolean"),
     ("report = [6000, 1400.5]", "report = [6000]", "two numbers"),
     ("dataset = \"ldif\"", "dataset = \"wal\"", "expected one of db, ldif"),
-    ("stop = { interval = 0.05, most = 8 }", "stop = { interval = 0.05, most = 2 }", "from 4 to 1000"),
+    ("decide = { most = 8, equal = 0.05 }", "decide = { most = 2, equal = 0.05 }", "from 4 to 1000"),
     ("tunables = { dbuf_cache_max_bytes = 0 }", "tunables = { speed = 0 }", "unknown tunable \"speed\""),
     ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "expected one of full, small"),
     ("[scale.small]", "[scale.tiny]", "missing [scale.small]"),
@@ -355,8 +356,8 @@ fn errors_name_the_column() {
         ("needs = [\"fio\"]", "needs = [\"é\", 3]", "3:15: invalid type: integer `3`, expected a string"),
         ("space = { full = \"20G\" }", "space = { small = \"1G\", huge = 1 }", "4:25: unknown scale"),
         ("arc = \"256M\"", "colour = \"red\"", "10:1: unknown field `colour`"),
-        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"é\"]", "36:18: "),
-        ("primarycache = \"none\"", "primarycache = \"é\"", "48:16: \"primarycache\": unknown level"),
+        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"é\"]", "35:18: "),
+        ("primarycache = \"none\"", "primarycache = \"é\"", "47:16: \"primarycache\": unknown level"),
     ];
     for (line, other, message) in cases {
         let why = parse(&GOOD.replacen(&format!("\n{line}\n"), &format!("\n{other}\n"), 1)).unwrap_err();

@@ -114,7 +114,7 @@ fn a_decision_stays_when_more_blocks_follow() {
     for _ in 0..200 {
         let trials = trials(&mut rng, 1.08, [0.05, 0.05]);
         let mut last = ClaimVerdict::TooFew;
-        for blocks in 1..=12 {
+        for blocks in study.repeats..=12 {
             let verdict = test_claim(&study, &trials, &study.claims[0], blocks).verdict;
             assert!(!last.is_decided() || verdict == last, "{last:?}, then {verdict:?}");
             last = verdict;

@@ -88,7 +88,7 @@ fn what_was_written_before_the_disk_was_full_is_a_trace() {
         }
     };
     assert!(matches!(failed, Error::CutShort { events, .. } if events == t - 1), "{failed:?} at {t}");
-    assert!(failed.to_string().contains("\nhint: the trace is valid up to there, with "), "{failed}");
+    assert!(failed.to_string().contains("\nhint: the trace is valid up to this point, with "), "{failed}");
     drop(writer);
     let reader = Reader::open(&path).unwrap();
     assert_eq!((reader.len(), reader.recovered()), (t - 1, None));
