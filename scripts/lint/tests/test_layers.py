@@ -54,6 +54,13 @@ class Layers(unittest.TestCase):
         self.write("crates/a/src/bin/x.rs", "fn main() {}\n#[test]\nfn left_out() {}\n")
         self.assertEqual(["doctest = false" in line for line in layers.left_out(self.root)], [True, False])
 
+    def test_a_string_that_continues_on_the_next_line_hides_nothing(self):
+        text = '"cannot use {it}: \\\n      continue"'
+        self.write("crates/a/src/lib.rs", "mod x;\nmod y;\n")
+        self.write("crates/a/src/x.rs", f"const TEXT: &str = {text};\nuse crate::y::B;\npub struct A;\nconst NEXT: &str = \"\";\n")
+        self.write("crates/a/src/y.rs", "pub struct B;\nfn f() { let _ = super::x::A; }\n")
+        self.assertEqual(len(list(layers.cycles(self.root / "crates/a"))), 1)
+
     def test_modules_in_a_circle_are_found(self):
         self.write("crates/a/src/lib.rs", "mod x;\nmod y;\n")
         self.write("crates/a/src/x.rs", "use crate::y::{self, B};\npub struct A;\n")
