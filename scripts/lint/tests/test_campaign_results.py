@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lab"))
 import docs  # noqa: E402
 
 CLAIM = {"study": "copy", "text": "a|b is faster", "source": "table 1", "measure": "wall_s", "unit": "s", "lower": True,
-         "than_first": False, "original": [1.3, 11.1], "ours": [0.2, 0.4], "ratio": 0.5, "ci95": [0.4, 0.6], "verdict": "agrees"}
+         "original": [1.3, 11.1], "ours": [0.2, 0.4], "ratio": 0.5, "ci95": [0.4, 0.6], "verdict": "agrees"}
 RESULTS = {"started": "2026-01-02T03:04:05Z", "commit": "abc", "scale": "small", "trials": 9, "failed": 0, "machine": {"cores": "2"},
            "claims": [CLAIM, {**CLAIM, "verdict": "unclear", "least": 0.3, "original": [1.3, 0.3]}]}
 
@@ -24,7 +24,7 @@ class Page(unittest.TestCase):
 
     def test_a_row_has_both_figures_and_the_interval(self):
         lines = docs.table(RESULTS).splitlines()
-        self.assertIn("**1 of 2 statements are decided**: 1 agrees, 1 too close to tell.", lines[0])
+        self.assertIn("**1 of 2 statements are decided**: agrees: 1, too close to tell: 1.", lines[0])
         self.assertEqual(lines[4], "| copy: a\\|b is faster | table 1 | 1.3 s against 11.1 s | 200 ms against 400 ms; 0.5x (0.4–0.6) | agrees |")
         self.assertIn("| 1.3 s | 200 ms; at most 300 ms: 0.5x (0.4–0.6) |", lines[5])
 
