@@ -17,6 +17,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use poolwright_base::cannot;
 use poolwright_openzfs::property::Settings;
 use poolwright_plan::MetricName;
 use schemars::JsonSchema;
@@ -28,7 +29,6 @@ pub use measure::{DriverFigure, DriverMeasures, Improvement, MEASURES, MeasureIn
 pub use value::SnapshotRule;
 
 use crate::{Assets, Error, Result};
-use poolwright_base::cannot;
 
 /// Parameters of a workload by name; the driver interprets them.
 pub type Parameters = serde_json::Map<String, serde_json::Value>;

@@ -142,4 +142,4 @@ impl<'a> Values<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@
 //! The estimate is made from the logarithms of the pairs' ratios.
 
 use crate::stats::interval::{BOOTSTRAP, around_median, bootstrap};
-use crate::stats::{Deviation, mean, median, standard_deviation, t975, two_sided_t};
+use crate::stats::{Deviation, mean, median, t975, two_sided_t};
 
 /// An estimate of second divided by first.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +72,23 @@ impl PairedRatio {
     ///
     /// Returns `None` without a usable pair.
     pub fn of_means(pairs: &[(f64, f64)], pooled: Option<Deviation>) -> Option<PairedRatio> {
+        PairedRatio::around_mean(pairs, pooled, t975)
+    }
+
+    /// The geometric mean of the ratios of the pairs (first, second). The interval, which needs two pairs, misses the true ratio with
+    /// probability `alpha`: Student's t of the mean logarithm.
+    ///
+    /// Returns `None` without a usable pair.
+    pub fn of_means_at(pairs: &[(f64, f64)], alpha: f64) -> Option<PairedRatio> {
+        PairedRatio::around_mean(pairs, None, |freedom| two_sided_t(alpha, freedom))
+    }
+
+    /// The geometric mean and its interval. `t` is the factor of the interval for degrees of freedom.
+    fn around_mean(
+        pairs: &[(f64, f64)],
+        pooled: Option<Deviation>,
+        t: impl Fn(f64) -> f64,
+    ) -> Option<PairedRatio> {
         let logs = log_ratios(pairs);
         let n = logs.len();
         if n == 0 {
@@ -83,24 +100,8 @@ impl PairedRatio {
                 Some(pooled) => (2.0 * pooled.deviation.powi(2), pooled.freedom),
                 None => (logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64, n - 1),
             };
-            t975(freedom as f64) * (variance / n as f64).sqrt()
+            t(freedom as f64) * (variance / n as f64).sqrt()
         });
-        Some(PairedRatio::from_logs(mean, half.map(|half| (mean - half, mean + half)), n))
-    }
-
-    /// The geometric mean of the ratios of the pairs (first, second). The interval, which needs two pairs, misses the true ratio with
-    /// probability `alpha`: Student's t of the mean logarithm.
-    ///
-    /// Returns `None` without a usable pair.
-    pub fn of_means_at(pairs: &[(f64, f64)], alpha: f64) -> Option<PairedRatio> {
-        let logs = log_ratios(pairs);
-        let n = logs.len();
-        if n == 0 {
-            return None;
-        }
-        let mean = mean(&logs);
-        let half = (n >= 2)
-            .then(|| two_sided_t(alpha, (n - 1) as f64) * standard_deviation(&logs) / (n as f64).sqrt());
         Some(PairedRatio::from_logs(mean, half.map(|half| (mean - half, mean + half)), n))
     }
 

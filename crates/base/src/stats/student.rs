@@ -20,7 +20,7 @@ pub fn t975(freedom: f64) -> f64 {
     if freedom >= EXPANSION {
         return expansion(freedom);
     }
-    StudentsT::new(0.0, 1.0, freedom).expect("one or more degrees of freedom are valid").inverse_cdf(0.975)
+    quantile(0.975, freedom)
 }
 
 /// The factor of the two-sided interval that misses the truth with probability `alpha`, with `freedom` degrees of freedom: fewer than
@@ -30,10 +30,12 @@ pub fn t975(freedom: f64) -> f64 {
 /// If `alpha` is not between 0 and 1.
 pub fn two_sided_t(alpha: f64, freedom: f64) -> f64 {
     assert!(0.0 < alpha && alpha < 1.0, "invalid probability {alpha}");
-    let freedom = freedom.clamp(1.0, EXPANSION);
-    StudentsT::new(0.0, 1.0, freedom)
-        .expect("one or more degrees of freedom are valid")
-        .inverse_cdf(1.0 - alpha / 2.0)
+    quantile(1.0 - alpha / 2.0, freedom.clamp(1.0, EXPANSION))
+}
+
+/// The point below which the share `p` of the distribution lies.
+fn quantile(p: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).expect("one or more degrees of freedom are valid").inverse_cdf(p)
 }
 
 fn expansion(df: f64) -> f64 {

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::campaign::{Campaign, Decide, Times};
-use crate::{Measure, Outcome, PhaseOutcome, TrialKey};
+use crate::statistics::tests::trial;
 
 const CAMPAIGN: &str = r#"
         name = "x"
@@ -42,15 +42,7 @@ fn trials(rng: &mut ChaCha8Rng, ratio: f64, noise: [f64; 2]) -> Vec<Trial> {
         let drift = 0.1 * normal(rng);
         for (level, value, noise) in [("1", 100.0 * ratio, noise[0]), ("2", 100.0, noise[1])] {
             let value = value * (drift + noise * normal(rng)).exp();
-            let measures = [("wall_s".to_owned(), Measure { value, unit: "s".into() })].into();
-            let phase = PhaseOutcome { name: "run".into(), measured: true, measures, ..Default::default() };
-            all.push(Trial {
-                key: TrialKey { study: "s".into(), case: [("n".into(), level.into())].into(), block },
-                position: 0,
-                node: String::new(),
-                started: String::new(),
-                outcome: Ok(Outcome { phases: vec![phase], ..Default::default() }),
-            });
+            all.push(trial("s", &[("n", level)], block, value));
         }
     }
     all

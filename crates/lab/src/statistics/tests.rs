@@ -4,7 +4,8 @@ use super::*;
 use crate::claim_test::test_claim;
 use crate::{Measure, Outcome, PhaseOutcome, TrialKey};
 
-fn trial(study: &str, levels: &[(&str, &str)], block: u32, value: f64) -> Trial {
+/// A trial with one figure, the `wall_s` of its phase.
+pub(crate) fn trial(study: &str, levels: &[(&str, &str)], block: u32, value: f64) -> Trial {
     let measures = BTreeMap::from([("wall_s".to_owned(), Measure { value, unit: "s".into() })]);
     let phase = PhaseOutcome { name: "run".into(), measured: true, measures, ..Default::default() };
     Trial {

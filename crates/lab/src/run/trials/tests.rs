@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::{Assets, Measure, Outcome, PhaseOutcome, RunTarget};
+use crate::{Assets, RunTarget, statistics};
 
 const CAMPAIGN: &str = r#"
         name = "x"
@@ -54,15 +54,7 @@ fn trial(key: &TrialKey) -> Trial {
         "2" => 10.0 * noise,
         _ => 100.0 + f64::from(key.block),
     };
-    let measures = [("wall_s".to_owned(), Measure { value, unit: "s".into() })].into();
-    let phase = PhaseOutcome { name: "run".into(), measured: true, measures, ..Default::default() };
-    Trial {
-        key: key.clone(),
-        position: 0,
-        node: String::new(),
-        started: String::new(),
-        outcome: Ok(Outcome { phases: vec![phase], seconds: 1.0, ..Default::default() }),
-    }
+    Trial { key: key.clone(), ..statistics::tests::trial("s", &[], key.block, value) }
 }
 
 fn next(trials: &RunTrials<'_>) -> Option<TrialKey> {
