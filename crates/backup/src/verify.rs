@@ -278,7 +278,7 @@ fn not_run(name: &str, why: impl Into<String>) -> RestoreCheck {
     RestoreCheck { name: name.to_owned(), result: CheckVerdict::NotRun, detail: Some(why.into()) }
 }
 
-/// A failure of a client as an error, if it is no evidence about the database.
+/// Returns an interruption as an error, and any other failure of a client as text.
 fn interruption(failure: ClientFailure) -> Result<String> {
     match failure {
         ClientFailure::Interrupted => Err(Error::Interrupted),

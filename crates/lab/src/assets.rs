@@ -14,7 +14,7 @@ impl Assets {
     /// `../share/poolwright` relative to the program's directory, then the nearest one above the current directory.
     ///
     /// # Errors
-    /// Returns a sentence for the user if there is no such directory.
+    /// Returns a message for the user if the directory does not exist.
     pub fn find() -> std::result::Result<Assets, String> {
         if let Some(named) = std::env::var_os("POOLWRIGHT_HOME") {
             let named = PathBuf::from(named);

@@ -1,4 +1,4 @@
-//! Checks that failed because of the host, which is no evidence against the backup.
+//! Checks that failed because of the host: they do not show that the backup is damaged.
 
 use std::path::Path;
 

@@ -64,7 +64,7 @@ impl MigrationRun<'_> {
     }
 
     /// Before the datasets are mounted where an interrupted run has unmounted them: refuses if the database runs, and keeps systemd from starting
-    /// it, even if this process is killed. After a crash of the host, its unit is no longer masked.
+    /// it, even if this process is killed. A restart of the host removes the mask of the unit.
     pub(super) fn ensure_stopped(&mut self) -> Result<()> {
         self.check_unused()?;
         if self.options.service.is_running(&[])? {
