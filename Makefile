@@ -1,6 +1,6 @@
 # `make run` shows Poolwright on a live database; `make test` runs the tests. The scripts do the work.
 
-.PHONY: help run lab lab-docs check-lab build install uninstall deb check-deb docs test test-cluster test-hostile test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
+.PHONY: help run lab lab-full lab-docs check-lab build install uninstall deb check-deb docs test test-cluster test-hostile test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # rustup's directory, also if the shell has not read the login files.
@@ -14,6 +14,10 @@ run: ## install missing packages, start a private MariaDB under load, and find b
 
 lab: ## run the campaigns with real databases at the small scale; writes reports to lab-results/
 	@scripts/lab.sh
+
+HOURS ?= 6
+lab-full: ## the same at the scale of the original studies, for HOURS (6); repeat it to continue
+	@scripts/lab.sh --scale full --for $(HOURS)h
 
 lab-docs: ## take the results of `make lab` into docs/campaigns
 	@python3 scripts/lab/docs.py

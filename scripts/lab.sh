@@ -4,7 +4,7 @@
 # usage: scripts/lab.sh [--no-install] [--scale SCALE] [--seed N] [--scratch DIR] [--for TIME] [CAMPAIGN...]
 #
 #   --scale     small (the default) or full (the size of the original study)
-#   --for       time for each campaign (default: 10m, or none with --scale); later runs continue
+#   --for       time for all campaigns together, as 50m or 6h (default: 50m, or none with --scale); later runs continue
 #   --scratch   directory for pools and logs (default: TMPDIR or /tmp)
 #   CAMPAIGN    runs only these; `poolwright lab list` lists all
 #
@@ -19,6 +19,8 @@ set -euo pipefail
 RESULTS=$POOLWRIGHT_ROOT/lab-results
 INSTALL=yes
 LIMIT=''
+# The campaigns' shares of the time, in minutes of 50. Those with the smallest run first; each leaves the rest of its share to the next.
+declare -A SHARES=([snapshots]=1 [kv-engines]=6 [timeseries]=8 [ldap-import]=10 [orientdb-import]=10 [innodb]=15)
 RUN_OPTIONS=()
 FAILED=()
 CAMPAIGNS=()
@@ -27,7 +29,10 @@ parse_arguments() {
     while [ $# -gt 0 ]; do
         case $1 in
             --no-install) INSTALL=no ;;
-            --for) LIMIT=${2:?$1 needs a value}; shift ;;
+            --for)
+                LIMIT=$(seconds "${2:-}") || die 2 "invalid time '${2:-}': write it as 50m or 6h"
+                shift
+                ;;
             --scale) LIMIT=${LIMIT:-none}; RUN_OPTIONS+=("$1" "${2:?$1 needs a value}"); shift ;;
             --seed | --scratch) RUN_OPTIONS+=("$1" "${2:?$1 needs a value}"); shift ;;
             -h | --help) usage_from "$0"; exit 0 ;;
@@ -38,19 +43,47 @@ parse_arguments() {
     done
 }
 
+# seconds TIME: a time such as 90s, 50m or 6h in seconds.
+seconds() {
+    [[ $1 =~ ^([1-9][0-9]*)([smh])$ ]] || return 1
+    case ${BASH_REMATCH[2]} in
+        s) echo "${BASH_REMATCH[1]}" ;;
+        m) echo $((BASH_REMATCH[1] * 60)) ;;
+        h) echo $((BASH_REMATCH[1] * 3600)) ;;
+    esac
+}
+
 prepare() {
     [ $INSTALL = no ] || step "Install what the campaigns use" "$POOLWRIGHT_ROOT/scripts/install.sh" --for lab
     step "Build" cargo build --release --locked -p poolwright
     [ $INSTALL = no ] || step "Fetch what no package has" "$POOLWRIGHT_ROOT/scripts/lab/fetch.sh"
 }
 
-# On Ctrl-C the program cleans up and exits with 130; the script then starts no other campaign. FAILED lists failed campaigns.
+# campaign NAME LEFT: LEFT is the sum of the shares that are not used yet. On Ctrl-C the program cleans up and exits with 130; the script then starts
+# no other campaign. FAILED lists failed campaigns.
 campaign() {
-    local name=$1 status=0
-    poolwright lab run "$name" --results "$RESULTS/$name.db" ${RUN_OPTIONS[@]+"${RUN_OPTIONS[@]}"} || status=$?
+    local name=$1 status=0 options=(${RUN_OPTIONS[@]+"${RUN_OPTIONS[@]}"}) time
+    if [ "$LIMIT" != none ]; then
+        time=$(((END - SECONDS) * $(share "$name") / $2))
+        [ $time -gt 0 ] || { say "No time is left for $name."; return; }
+        options+=(--for "${time}s")
+    fi
+    poolwright lab run "$name" --results "$RESULTS/$name.db" ${options[@]+"${options[@]}"} || status=$?
     [ $status -ne 130 ] || exit 130
     [ ! -e "$RESULTS/$name.db" ] || report "$name" || status=1
     [ $status -eq 0 ] || FAILED+=("$name")
+}
+
+# share NAME: the share of a campaign, that of the longest one for an unknown name.
+share() { echo "${SHARES[$1]:-16}"; }
+
+# The names of all campaigns, by their shares.
+all_campaigns() {
+    local name
+    poolwright lab list --json | python3 -c 'import json, sys
+for campaign in json.load(sys.stdin): print(campaign["name"])' | while read -r name; do
+        echo "$(share "$name") $name"
+    done | sort -n | cut -d " " -f 2
 }
 
 report() {
@@ -64,19 +97,18 @@ report() {
 poolwright() { "${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" "$@"; }
 
 main() {
-    local name
+    local name left=0
     parse_arguments "$@"
-    LIMIT=${LIMIT:-10m}
-    [ "$LIMIT" = none ] || RUN_OPTIONS+=(--for "$LIMIT")
+    LIMIT=${LIMIT:-3000}
     cd "$POOLWRIGHT_ROOT"
     prepare
     mkdir -p "$RESULTS"
-    if [ ${#CAMPAIGNS[@]} -eq 0 ]; then
-        mapfile -t CAMPAIGNS < <(poolwright lab list --json | python3 -c 'import json, sys
-for campaign in json.load(sys.stdin): print(campaign["name"])')
-    fi
+    [ ${#CAMPAIGNS[@]} -gt 0 ] || mapfile -t CAMPAIGNS < <(all_campaigns)
+    for name in "${CAMPAIGNS[@]}"; do left=$((left + $(share "$name"))); done
+    [ "$LIMIT" = none ] || END=$((SECONDS + LIMIT))
     for name in "${CAMPAIGNS[@]}"; do
-        step "$name" campaign "$name"
+        step "$name" campaign "$name" "$left"
+        left=$((left - $(share "$name")))
     done
     say ""
     say "Results and reports are in $RESULTS."

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Keeps the results of the campaigns in docs/campaigns/results, and the tables in docs/campaigns that show them.
 
-usage: scripts/lab/docs.py [DIR]     take the results from DIR/NAME.json, which `make lab` writes (default: lab-results)
+usage: scripts/lab/docs.py [DIR]     take the results from DIR/NAME.json, which `make lab` writes (default: lab-results), and make the tables again
        scripts/lab/docs.py --check   check that campaigns, results and pages agree
 
-A page has its table between two comments. Exit status: 0 done, 1 they do not agree, 2 wrong usage.
+A page has its table between two comments: a row for each claim of the campaign, "not measured" if the results do not have it. Exit status: 0 done, 1 they do not agree, 2 wrong usage.
 """
 
 import json
@@ -26,7 +26,7 @@ DECIDED = ["agrees", "does-not-agree", "equal"]
 def main(arguments):
     if arguments == ["--check"]:
         faults = [fault for path in sorted(RESULTS.glob("*.json")) for fault in check(path)]
-        print("".join(f"{fault}\nhint: make lab, then make lab-docs\n" for fault in faults), end="", file=sys.stderr)
+        print("".join(f"{fault}\nhint: make lab-docs\n" for fault in faults), end="", file=sys.stderr)
         return 1 if faults else 0
     if len(arguments) > 1 or arguments[:1] in (["-h"], ["--help"]):
         print(__doc__)
@@ -35,8 +35,9 @@ def main(arguments):
     for path in sorted(Path(arguments[0] if arguments else ROOT / "lab-results").glob("*.json")):
         results = shortened(json.loads(path.read_text()))
         (RESULTS / path.name).write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    for path in sorted(RESULTS.glob("*.json")):
         page = PAGES / f"{path.stem}.md"
-        page.write_text(with_table(page.read_text(), results))
+        page.write_text(page_of(path))
     return 0
 
 
@@ -63,18 +64,33 @@ def shortened(report):
 
 def check(path):
     """The disagreements of a campaign, its results and its page."""
+    page = PAGES / f"{path.stem}.md"
+    if page_of(path) != page.read_text():
+        yield f"{page.relative_to(ROOT)}: the table is not that of campaign and results"
+
+
+def page_of(path):
+    """The page of a campaign with the table of the results in `path`."""
     results = json.loads(path.read_text())
     campaign = tomllib.loads((CAMPAIGNS / f"{path.stem}.toml").read_text())
-    known = {(claim["study"], claim["text"], claim.get("source", "")) for claim in results["claims"]}
-    for study in campaign["study"]:
-        if study.get("on_request") or results["scale"] not in study.get("scales", [results["scale"]]):
-            continue
-        for claim in study.get("claim", []):
-            if (study["name"], claim["text"], claim.get("source", "")) not in known:
-                yield f"{path.relative_to(ROOT)}: no result for the claim of {study['name']}: {claim['text']}"
-    page = PAGES / f"{path.stem}.md"
-    if with_table(page.read_text(), results) != page.read_text():
-        yield f"{page.relative_to(ROOT)}: the table is not that of the results"
+    page = (PAGES / f"{path.stem}.md").read_text()
+    return with_table(page, {**results, "claims": claims_of(campaign, results)})
+
+
+def claims_of(campaign, results):
+    """The claims of a campaign, with the results of those that have not changed since."""
+    known = {key(claim): claim for claim in results["claims"]}
+    wanted = [
+        {"study": study["name"], "line": f"not measured: {claim['text']}", "verdict": "not-measured", **claim}
+        for study in campaign["study"]
+        if not study.get("on_request") and results["scale"] in study.get("scales", [results["scale"]])
+        for claim in study.get("claim", [])
+    ]
+    return [known.get(key(claim), claim) for claim in wanted]
+
+
+def key(claim):
+    return claim["study"], claim["text"], claim.get("source", "")
 
 
 def with_table(page, results):

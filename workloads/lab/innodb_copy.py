@@ -121,7 +121,7 @@ def empty(folder):
 
 
 def du_phase(spec):
-    """Measures how long `du` differs from its final value while nothing is synced."""
+    """Measures how long `du` differs from its final value while nothing is synced, then how many copies over the file succeed."""
     name = spec.get("table", "table1")
     source, target = innodb_tables.ready(spec, name), spec.path("target") / f"{name}.ibd"
     into_page_cache(source)
@@ -141,6 +141,13 @@ def du_phase(spec):
     driver.figure("du_at_once", copied.du_at_once, "bytes")
     driver.figure("du_settled", said, "bytes")
     driver.figure("du_lag_s", lag, "s")
+    driver.figure("overwritten", overwritten(spec.get("overwrites", 3), source, target), "percent")
+
+
+def overwritten(times, source, target):
+    """Copies over the existing file; returns the share of the copies that succeed, in percent, 1 if none does."""
+    done = sum(subprocess.run(CP + [source, target], stdin=subprocess.DEVNULL).returncode == 0 for _ in range(times))
+    return max(100 * done / times, 1)
 
 
 def _copies(spec):

@@ -95,16 +95,19 @@ def _gained(spec, rate):
         return
     # The first part is given time to warm up and the switch to take effect. At the end, an importer processes its
     # buffers after it has read everything.
-    before, after = rate.average(switch / 2, switch), rate.average(min(switch + settle, 0.9), 0.95)
+    before, after = rate.average(switch / 2, switch), rate.average(min(switch + settle, 0.9), END)
     driver.figure("rate_before", before, "1/s")
     driver.figure("rate_after", after, "1/s")
     driver.figure("gained", after / before, "ratio")
-    driver.figure("plateau_s", rate.plateau(switch, after), "s")
+    new = rate.plateau(switch, after)
+    driver.figure("plateau_s", rate.seconds_between(switch, new), "s")
+    if new + 4 * WINDOW < END:
+        driver.figure("kept", rate.kept(new), "ratio")
     driver.log(f"The switch raised the rate from {before:.1f} to {after:.1f} entries/sec: {after / before:.2f} times")
 
 
-# The new rate is reached when it is this share of its final value, over this share of the file.
-PLATEAU, WINDOW = 0.9, 0.02
+# The new rate is reached when it is this share of its final value, over this share of the file. The last part of the file does not count.
+PLATEAU, WINDOW, END = 0.9, 0.02, 0.95
 
 
 class Rate:
@@ -147,21 +150,30 @@ class Rate:
 
     def seconds(self):
         """Returns the seconds from the first byte to the last."""
-        return self._when(1) - self._when(0)
+        return self.seconds_between(0, 1)
+
+    def seconds_between(self, low, high):
+        """Returns the seconds between two shares of the file."""
+        return self._when(high) - self._when(low)
 
     def average(self, low, high):
         """Returns the entries per second between two shares of the file."""
-        took = self._when(high) - self._when(low)
+        took = self.seconds_between(low, high)
         if took <= 0:
             raise Failure("the import ended before its rate could be measured: use more entries")
         return (high - low) * self.entries / took
 
     def plateau(self, switch, rate):
-        """Returns the seconds from the switch until the rate over the following `WINDOW` of the file is `PLATEAU` of `rate`."""
+        """Returns the share of the file from which on the rate over the next `WINDOW` of it is `PLATEAU` of `rate`."""
         share = switch
-        while share + WINDOW < 0.95 and self.average(share, share + WINDOW) < PLATEAU * rate:
+        while share + WINDOW < END and self.average(share, share + WINDOW) < PLATEAU * rate:
             share += WINDOW / 4
-        return self._when(share) - self._when(switch)
+        return share
+
+    def kept(self, new):
+        """Returns the rate over the second half of the file between the share `new` and `END`, over that of the first half."""
+        middle = (new + END) / 2
+        return self.average(middle, END) / self.average(new, middle)
 
     def _when(self, share):
         """Returns the time at which this share had been read, interpolated linearly between two observations."""

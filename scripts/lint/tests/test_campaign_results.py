@@ -32,6 +32,14 @@ class Page(unittest.TestCase):
         self.assertIn("| table 1 |  | 200 ms, wanted at most 300 ms, 0.50x | too close to tell |", lines[5])
         self.assertEqual(lines[6], "| copy: t |  |  |  | not measured |")
 
+    def test_a_claim_that_changed_after_the_run_is_not_measured(self):
+        claims = [{"text": CLAIM["text"], "source": "table 1"}, {"text": "a|b: is much faster", "source": "table 1"}]
+        studies = [{"name": "copy", "claim": claims}, {"name": "other", "on_request": True, "claim": [{"text": "never"}]},
+                   {"name": "large", "scales": ["full"], "claim": [{"text": "neither"}]}]
+        found = docs.claims_of({"study": studies}, {**RESULTS, "claims": [CLAIM]})
+        self.assertEqual([claim["verdict"] for claim in found], ["agrees", "not-measured"])
+        self.assertIn("| copy: a\\|b: is much faster | table 1 |  |  | not measured |", docs.table({**RESULTS, "claims": found}))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -76,8 +76,15 @@ class Rates(unittest.TestCase):
             rate.at(10 * tenth, now=tenth / 10)
         for step in range(1, 41):
             rate.at(600 + 10 * step, now=6 + step / 100)
-        self.assertAlmostEqual(1.0, rate.plateau(0.5, 1000), delta=0.06)
-        self.assertEqual(0.0, rate.plateau(0.5, 100))
+        self.assertAlmostEqual(1.0, rate.seconds_between(0.5, rate.plateau(0.5, 1000)), delta=0.06)
+        self.assertEqual(0.5, rate.plateau(0.5, 100))
+
+    def test_a_rate_that_halves_is_half_kept(self):
+        rate = Rate(size=1000, entries=1000)
+        rate.at(0, now=0.0)
+        rate.at(750, now=1.0)  # half of the way from 0.55 to 0.95
+        rate.at(1000, now=1.0 + 250 / 375)
+        self.assertAlmostEqual(0.5, rate.kept(0.55))
 
     def test_what_follows_the_end_changes_nothing(self):
         rate = Rate(size=10, entries=10)
@@ -147,6 +154,7 @@ class Driver(unittest.TestCase):
             self.assertLess(0, figures[name], name)
         # On a directory, nothing is switched, and the rate stays as it is.
         self.assertLessEqual(0, figures["plateau_s"])
+        self.assertLess(0, figures["kept"])
 
     @unittest.skipUnless(server.find("slapadd"), "slapadd is not installed")
     def test_openldap(self):

@@ -65,6 +65,7 @@ pub const MEASURES: &[MeasureRow] = &[
     ("host_user", "CPU load of the host, user", "percent", LOWER),
     ("host_system", "CPU load of the host, system", "percent", LOWER),
     ("host_iowait", "CPUs idle, waiting for disks", "percent", None),
+    ("host_steal", "CPUs taken by the hypervisor", "percent", LOWER),
     ("run_queue", "runnable processes", "count", None),
     ("memory_used", "most memory, with page cache", "bytes", LOWER),
     ("disk_busy", "load of the disk", "percent", LOWER),

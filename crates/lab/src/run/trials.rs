@@ -10,6 +10,7 @@ use crate::TrialKey;
 use crate::campaign::{Campaign, Case, Claim, Study};
 use crate::claim_test::{ClaimVerdict, test_claim};
 use crate::order;
+use crate::outcome::PhaseOutcome;
 use crate::store::Trial;
 
 /// The trials of a run.
@@ -23,16 +24,23 @@ pub(super) struct RunTrials<'a> {
     done: BTreeSet<TrialKey>,
     /// Those that have failed in this run. They are not repeated.
     failed: BTreeSet<TrialKey>,
+    /// Whether the run has warned of the hypervisor.
+    has_warned_of_steal: bool,
 }
+
+/// Above this share of the processors' time, in per cent, that the hypervisor takes, the run warns. At 24 %, imports of equal files took 7 to 14 s.
+const NOTABLE_STEAL: f64 = 5.0;
 
 /// The trials of a study.
 struct StudyTrials<'a> {
     study: &'a Study,
-    /// The cases of each block in the order in which they run: all of them in the study's own blocks, those of undecided claims in later
-    /// ones.
+    /// The trials of each block that decide claims: in the study's own blocks, those of the cases of claims, in later ones, those of the cases of
+    /// undecided claims. Without a time limit, the study's own blocks have all cases.
     blocks: Vec<Block>,
     /// The number of the study's own blocks.
     own: usize,
+    /// With a time limit, the other trials of the study's own blocks.
+    others: Vec<Block>,
 }
 
 /// Trials of a block of a study, in the order in which they run.
@@ -51,8 +59,14 @@ impl<'a> RunTrials<'a> {
         studies.sort_by_key(|study| campaign.studies.iter().position(|other| other.name == study.name));
         let of_study = |study: &'a Study| {
             let own = options.repeats.unwrap_or(study.repeats);
-            let blocks = (0..own).map(|block| keys(study, options.seed, block, |_| true)).collect();
-            StudyTrials { study, blocks, own: own as usize }
+            let is_first =
+                |case: &Case| options.limit.is_none() || study.claims.iter().any(|claim| claim.is_of(case));
+            let blocks = |is_first_wanted: bool| {
+                let of_block =
+                    |block| keys(study, options.seed, block, |case| is_first(case) == is_first_wanted);
+                (0..own).map(of_block).collect()
+            };
+            StudyTrials { study, blocks: blocks(true), own: own as usize, others: blocks(false) }
         };
         let mut all = RunTrials {
             summary: Summary { run, ..Summary::default() },
@@ -61,6 +75,7 @@ impl<'a> RunTrials<'a> {
             done: trials.iter().filter(|t| t.outcome.is_ok()).map(|t| t.key.clone()).collect(),
             trials,
             failed: BTreeSet::new(),
+            has_warned_of_steal: false,
         };
         all.add_blocks();
         all.summary.skipped = all.wanted().filter(|key| all.done.contains(key)).count();
@@ -75,7 +90,7 @@ impl<'a> RunTrials<'a> {
 
     /// All trials of the blocks.
     fn wanted(&self) -> impl Iterator<Item = &TrialKey> {
-        self.studies.iter().flat_map(|of| &of.blocks).flatten()
+        self.studies.iter().flat_map(|of| of.blocks.iter().chain(&of.others)).flatten()
     }
 
     /// Adds a block to each study with undecided claims whose trials have all ended, as soon as those of the studies' own blocks have. It has the
@@ -90,7 +105,7 @@ impl<'a> RunTrials<'a> {
         }
         for StudyTrials { study, blocks, .. } in &mut self.studies {
             while blocks.last().is_none_or(has_ended) {
-                let open = undecided(study, &self.trials, blocks.len() as u32);
+                let open = continued(study, &self.trials, blocks.len() as u32);
                 if open.is_empty() {
                     break;
                 }
@@ -104,21 +119,26 @@ impl<'a> RunTrials<'a> {
         self.failed.contains(key) || self.done.contains(key)
     }
 
-    /// The trials that have not ended, by block: those of the studies' own blocks first, then those that decide most claims in a second.
+    /// The trials that have not ended, by block: those of the studies' own blocks, those that undecided claims add, the others. Within each, a
+    /// block that has begun comes first, then the blocks that decide most claims in a second.
     pub(super) fn missing(&self) -> Vec<Block> {
-        let mut added: Vec<(f64, &Block)> = Vec::new();
+        let mut blocks: Vec<((usize, bool), f64, Block)> = Vec::new();
+        let mut add = |rank: usize, block: &Block, open: usize| {
+            let left: Block = block.iter().filter(|key| !self.has_ended(key)).cloned().collect();
+            if !left.is_empty() {
+                let value = open as f64 / self.seconds(&left).unwrap_or(1.0);
+                blocks.push(((rank, left.len() == block.len()), value, left));
+            }
+        };
         for of in &self.studies {
-            added.extend(of.blocks[of.own..].iter().enumerate().map(|(number, block)| {
-                let open = undecided(of.study, &self.trials, (of.own + number) as u32).len();
-                (open as f64 / self.seconds(block).unwrap_or(1.0), block)
-            }));
+            for (number, block) in of.blocks.iter().enumerate() {
+                let open = undecided(of.study, &self.trials, number as u32).count();
+                add(usize::from(number >= of.own), block, open);
+            }
+            of.others.iter().for_each(|block| add(2, block, 0));
         }
-        added.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let own = self.studies.iter().flat_map(|of| &of.blocks[..of.own]);
-        let blocks = own
-            .chain(added.into_iter().map(|(_, block)| block))
-            .map(|block| -> Block { block.iter().filter(|key| !self.has_ended(key)).cloned().collect() });
-        blocks.filter(|block| !block.is_empty()).collect()
+        blocks.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        blocks.into_iter().map(|(.., left)| left).collect()
     }
 
     /// A trial begins in this process.
@@ -142,6 +162,7 @@ impl<'a> RunTrials<'a> {
         }
         watch(Event::Ended(&trial));
         self.warn_of_measures(&trial, watch);
+        self.warn_of_steal(&trial, watch);
         self.trials.retain(|t| t.key != trial.key);
         self.trials.push(trial);
         self.add_blocks();
@@ -169,6 +190,19 @@ impl<'a> RunTrials<'a> {
                 ))),
                 Some(_) => {}
             }
+        }
+    }
+
+    /// Warns once of a hypervisor that takes the processors' time during a measured phase.
+    fn warn_of_steal(&mut self, trial: &Trial, watch: &mut dyn FnMut(Event<'_>)) {
+        let steal_of = |phase: &PhaseOutcome| phase.measures.get("host_steal").map_or(0.0, |m| m.value);
+        let phases = trial.outcome.iter().flat_map(|outcome| &outcome.phases).filter(|phase| phase.measured);
+        let steal = phases.map(steal_of).fold(0.0, f64::max);
+        if steal > NOTABLE_STEAL && !self.has_warned_of_steal {
+            self.has_warned_of_steal = true;
+            watch(Event::Note(format!(
+                "the hypervisor takes {steal:.0} % of the processors' time, so times vary between trials and fewer claims are decided"
+            )));
         }
     }
 
@@ -201,16 +235,24 @@ fn keys(study: &Study, seed: u64, block: u32, chosen: impl Fn(&Case) -> bool) ->
     cases.map(|case| TrialKey { study: study.name.clone(), case, block }).collect()
 }
 
-/// The claims that get a block in addition to the first `blocks` ones, because these do not decide them. A claim whose cases have no figures is
-/// not among them.
-fn undecided<'a>(study: &'a Study, trials: &[Trial], blocks: u32) -> Vec<&'a Claim> {
-    let is_open = |claim: &&Claim| {
-        claim.decide.is_some_and(|decide| blocks < decide.most) && {
-            let verdict = test_claim(study, trials, claim, blocks).verdict;
-            !verdict.is_decided() && verdict != ClaimVerdict::NotMeasured
-        }
-    };
-    study.claims.iter().filter(is_open).collect()
+/// The claims that get a block in addition to the first `blocks` ones. A claim whose cases have no figures is not among them.
+fn continued<'a>(study: &'a Study, trials: &[Trial], blocks: u32) -> Vec<&'a Claim> {
+    let gets_more = |claim: &Claim| claim.decide.is_some_and(|decide| blocks < decide.most);
+    undecided(study, trials, blocks)
+        .filter(|(claim, verdict)| *verdict != ClaimVerdict::NotMeasured && gets_more(claim))
+        .map(|(claim, _)| claim)
+        .collect()
+}
+
+/// The claims that the first `blocks` blocks do not decide.
+fn undecided<'a>(
+    study: &'a Study,
+    trials: &[Trial],
+    blocks: u32,
+) -> impl Iterator<Item = (&'a Claim, ClaimVerdict)> {
+    let verdicts =
+        study.claims.iter().map(move |claim| (claim, test_claim(study, trials, claim, blocks).verdict));
+    verdicts.filter(|(_, verdict)| !verdict.is_decided())
 }
 
 #[cfg(test)]

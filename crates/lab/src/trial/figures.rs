@@ -46,7 +46,9 @@ pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snap
         put(&mut all, "host_cpu", percent, "percent");
     }
     if let Some(modes) = window.host_modes() {
-        for (name, percent) in ["host_user", "host_system", "host_iowait"].into_iter().zip(modes) {
+        for (name, percent) in
+            ["host_user", "host_system", "host_iowait", "host_steal"].into_iter().zip(modes)
+        {
             put(&mut all, name, percent, "percent");
         }
     }
@@ -213,7 +215,8 @@ mod tests {
                 user: 30 * n,
                 system: 15 * n,
                 irq: 5 * n,
-                idle: 130 * n,
+                steal: 10 * n,
+                idle: 120 * n,
                 iowait: 20 * n,
                 ..CpuTimes::default()
             }),
@@ -242,8 +245,9 @@ mod tests {
         let value = |name: &str| all[name].value;
         assert_eq!(value("wall_s"), 10.0);
         assert_eq!((value("user_s"), value("system_s"), value("engine_s")), (6.0, 4.0, 2.0));
-        assert_eq!((value("host_cpu"), value("disk_busy"), value("disk_queue")), (25.0, 25.0, 3.0));
+        assert_eq!((value("host_cpu"), value("disk_busy"), value("disk_queue")), (30.0, 25.0, 3.0));
         assert_eq!((value("host_user"), value("host_system"), value("host_iowait")), (15.0, 10.0, 10.0));
+        assert_eq!(value("host_steal"), 5.0);
         assert_eq!((value("disk_wait"), value("disk_service"), value("vdev_wait")), (30e6, 2.5e6, 0.5e9));
         assert_eq!(value("run_queue"), 10.0); // 6 to 14
         assert_eq!(value("memory_used"), f64::from(15 << 20));

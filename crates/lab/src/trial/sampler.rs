@@ -138,15 +138,16 @@ impl Delta<'_> {
             .map(|s| 100.0 * s)
     }
 
-    /// Shares of the host's CPU time in per cent: user mode, kernel mode with interrupts, and idle while a thread waits for I/O.
-    pub fn host_modes(&self) -> Option<[f64; 3]> {
+    /// Shares of the host's CPU time in per cent: user mode, kernel mode with interrupts, idle while a thread waits for I/O, and taken by the
+    /// hypervisor.
+    pub fn host_modes(&self) -> Option<[f64; 4]> {
         let (before, after) = (self.0.host?, self.1.host?);
         let total = after.total().checked_sub(before.total())?;
         let modes = |times: CpuTimes| {
-            [times.user + times.nice, times.system + times.irq + times.softirq, times.iowait]
+            [times.user + times.nice, times.system + times.irq + times.softirq, times.iowait, times.steal]
         };
         let (before, after) = (modes(before), modes(after));
-        let mut shares = [0.0; 3];
+        let mut shares = [0.0; 4];
         for (mode, to) in shares.iter_mut().enumerate() {
             *to = 100.0 * share(after[mode].checked_sub(before[mode])?, total)?;
         }

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::outcome::{Measure, Outcome};
 use crate::{Assets, RunTarget, statistics};
 
 const CAMPAIGN: &str = r#"
@@ -88,6 +89,61 @@ fn only_the_cases_of_undecided_claims_get_more_blocks_and_a_continued_run_has_th
         let keys = |trials: &[Trial]| trials.iter().map(|t| t.key.clone()).collect::<Vec<_>>();
         assert_eq!(keys(&rest), keys(&whole[done..]), "continued after {done}");
     }
+}
+
+#[test]
+fn a_study_with_claims_runs_before_one_without() {
+    let unclaimed = CAMPAIGN[CAMPAIGN.find("[[study]]").unwrap()..CAMPAIGN.find("[[study.claim]]").unwrap()]
+        .replace("name = \"s\"", "name = \"r\"");
+    let header = CAMPAIGN.find("[[study]]").unwrap();
+    let text = format!("{}{unclaimed}{}", &CAMPAIGN[..header], &CAMPAIGN[header..]);
+    let campaign = Campaign::parse(Path::new("x.toml"), &text).unwrap();
+    let studies: Vec<&Study> = campaign.studies.iter().collect();
+    let options = options(None);
+    let mut trials = RunTrials::new(1, &campaign, &studies, &options, Vec::new());
+    let mut ran: Vec<(String, u32)> = Vec::new();
+    while let Some(key) = next(&trials) {
+        ran.push((key.study.clone(), key.block));
+        let slower = f64::from(ran.len() as u32);
+        let Ok(outcome) = trial(&key).outcome else { panic!("{key:?}") };
+        trials
+            .ended(Trial { outcome: Ok(Outcome { seconds: slower, ..outcome }), ..trial(&key) }, &mut |_| {});
+    }
+    let own = ran.iter().position(|(study, _)| study == "r").unwrap();
+    assert!(ran[..own].iter().all(|(_, block)| *block < 3), "{ran:?}");
+    assert_eq!(own, 9, "the study with claims first: {ran:?}");
+    assert_eq!(ran.len(), 22, "two blocks of the undecided claim's two cases follow: {ran:?}");
+}
+
+#[test]
+fn with_a_time_limit_cases_that_no_claim_needs_run_last() {
+    let text = CAMPAIGN.replace("levels = [1, 2, 3]", "levels = [1, 2, 3, 4]");
+    let campaign = Campaign::parse(Path::new("x.toml"), &text).unwrap();
+    let studies: Vec<&Study> = campaign.studies.iter().collect();
+    let options = Options { limit: Some(std::time::Duration::from_secs(60)), ..options(None) };
+    let mut trials = RunTrials::new(1, &campaign, &studies, &options, Vec::new());
+    let ran = run(&mut trials, usize::MAX);
+    let unclaimed: Vec<usize> = (0..ran.len()).filter(|n| ran[*n].key.case["n"] == "4").collect();
+    assert_eq!((ran.len(), unclaimed), (16, vec![13, 14, 15]), "after the blocks of undecided claims");
+}
+
+#[test]
+fn a_hypervisor_that_takes_the_processors_is_named_once() {
+    let campaign = Campaign::parse(Path::new("x.toml"), CAMPAIGN).unwrap();
+    let studies: Vec<&Study> = campaign.studies.iter().collect();
+    let options = options(None);
+    let mut trials = RunTrials::new(1, &campaign, &studies, &options, Vec::new());
+    let mut notes = Vec::new();
+    for steal in [4.0, 24.0, 30.0] {
+        let mut trial = trial(&next(&trials).unwrap());
+        let phase = &mut trial.outcome.as_mut().unwrap().phases[0];
+        phase.measures.insert("host_steal".into(), Measure { value: steal, unit: "percent".into() });
+        trials.ended(trial, &mut |event| {
+            notes.extend(if let Event::Note(text) = event { Some(text) } else { None })
+        });
+    }
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].starts_with("the hypervisor takes 24 %"), "{notes:?}");
 }
 
 #[test]
