@@ -21,6 +21,8 @@ pub(crate) struct Current {
     all: Settings,
     pub source: CurrentSource,
     pub ashift: Option<u8>,
+    /// Whether a kernel's OpenZFS has the dataset.
+    is_of_kernel: bool,
 }
 
 /// The properties that the plan compares.
@@ -42,6 +44,7 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
         all: Settings::new(),
         source: CurrentSource::ZfsDefaults { why: format!("the directory is on {file_system}") },
         ashift: None,
+        is_of_kernel: mount.as_ref().is_some_and(poolwright_zfs::datasets::is_kernel),
     };
     if let Some(state) = mount.as_ref().and_then(state_of) {
         match state {
@@ -75,6 +78,13 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
 }
 
 impl Current {
+    /// The release of OpenZFS that has the dataset, major and minor number, from the version of the kernel's module; `None` if no kernel's has
+    /// it.
+    pub fn release(&self, module: Option<&str>) -> Option<(u32, u32)> {
+        let mut numbers = module.filter(|_| self.is_of_kernel)?.split(['.', '-']);
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    }
+
     /// Returns today's value of a property that the plan does not compare: the value of the dataset, or
     /// OpenZFS's default if there is no dataset.
     pub fn value(&self, property: &str) -> Option<String> {

@@ -38,9 +38,7 @@ impl DirectIo {
         if current.value("direct").is_none() {
             return DirectIo::Cached;
         }
-        let mut numbers = module.unwrap_or("2.3").split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if version >= (2, 4) { DirectIo::Uncached } else { DirectIo::Bypass }
+        if current.release(module) >= Some((2, 4)) { DirectIo::Uncached } else { DirectIo::Bypass }
     }
 
     /// Returns the other value of `direct` to try for files with these events; `None` if it would change nothing there.

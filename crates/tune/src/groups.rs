@@ -25,7 +25,7 @@ pub(crate) struct Load {
 pub(crate) struct Group {
     /// Directory on which their dataset would be mounted.
     pub mountpoint: String,
-    /// The roles, the busiest first. The first one determines the group's candidates, and the plan shows the
+    /// The roles, the busiest first, `import` last. The first one determines the group's candidates, and the plan shows the
     /// evidence under it.
     pub roles: Vec<Role>,
 }
@@ -61,7 +61,11 @@ impl Loads {
         for mountpoint in mountpoints {
             let mut loads: Vec<&Load> =
                 self.all.iter().filter(|l| l.mountpoint == mountpoint && l.captured).collect();
-            loads.sort_by(|a, b| self.share(&[b]).total_cmp(&self.share(&[a])));
+            // The file of an import may be the busiest, but what suits it does not suit the pages of the database beside it.
+            let is_import = |load: &Load| load.role == Role::Import;
+            loads.sort_by(|a, b| {
+                is_import(a).cmp(&is_import(b)).then(self.share(&[b]).total_cmp(&self.share(&[a])))
+            });
             let share = self.share(&loads);
             if share >= NEGLIGIBLE {
                 let roles = loads.into_iter().map(|l| l.role).collect();
@@ -138,6 +142,15 @@ mod tests {
         assert!(loads.why_not(Role::Backup, &raced).starts_with("no read, write or sync"));
         assert!(loads.why_not(Role::Index, &raced).contains("only syncs"));
         assert!(loads.why_not(Role::Backup, &raced).ends_with("nothing is recommended"));
+    }
+
+    #[test]
+    fn the_file_of_an_import_does_not_lead_the_data_beside_it() {
+        let loads = Loads::new(vec![
+            load(Role::Import, "/db", 9000, 90 << 20),
+            load(Role::Data, "/db", 900, 9 << 20),
+        ]);
+        assert_eq!(loads.to_race()[0].roles, [Role::Data, Role::Import]);
     }
 
     #[test]

@@ -32,6 +32,24 @@ const SLOW_WORK_RATE: f64 = 0.5;
 /// Seconds after which the pass of the calibration trial ends, however much of the work is done.
 const CALIBRATION_LONGEST_S: f64 = 20.0;
 
+/// The first release in which the dbuf cache keeps a record that is read from its beginning until its end has been read, whatever `primarycache` is
+/// (openzfs/zfs#14243).
+const KEEPS_RECORDS: (u32, u32) = (2, 2);
+
+/// The parameters with which the engine behaves as the database's OpenZFS. `release`: that of its kernel; `None`: the engine's.
+fn tunables(direct: DirectIo, release: Option<(u32, u32)>, settings: &RoleSettings) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    if direct == DirectIo::Cached {
+        all.insert("zfs_dio_enabled".to_owned(), 0);
+    }
+    // Without the dbuf cache, each read of a part of a record reads all of it, unless the ARC has it.
+    let is_uncached = |one: &Settings| one.get("primarycache").is_some_and(|value| value != "all");
+    if release.is_some_and(|release| release < KEEPS_RECORDS) && settings.values().any(is_uncached) {
+        all.insert("dbuf_cache_max_bytes".to_owned(), 0);
+    }
+    all
+}
+
 impl Tuner<'_> {
     /// Returns the specification of a trial of the whole application over `seconds` of the recording, whose pass ends
     /// after `longest_s` seconds.
@@ -41,7 +59,7 @@ impl Tuner<'_> {
         Spec {
             trace: self.request.scratch.join("trace.parquet"),
             capture: self.request.scratch.join("capture"),
-            target: self.target(),
+            target: self.target(&settings),
             settings,
             roles: Vec::new(),
             pace: None,
@@ -56,7 +74,7 @@ impl Tuner<'_> {
     }
 
     /// The engine on the virtual clock, with as many processors as the recorded machine has.
-    fn target(&self) -> TargetSpec {
+    fn target(&self, settings: &RoleSettings) -> TargetSpec {
         TargetSpec::Engine(EngineOptions {
             scratch: self.request.scratch.clone(),
             ashift: self.ashift,
@@ -64,11 +82,7 @@ impl Tuner<'_> {
             dirty_bytes: self.request.dirty_bytes,
             device: self.request.device.clone(),
             txg_timeout_s: 5,
-            tunables: match self.direct_io() {
-                // The engine has direct I/O, the database's OpenZFS has not.
-                DirectIo::Cached => BTreeMap::from([("zfs_dio_enabled".to_owned(), 0)]),
-                DirectIo::Bypass | DirectIo::Uncached => BTreeMap::new(),
-            },
+            tunables: tunables(self.direct_io(), self.release(), settings),
             clock: Some(VirtualClock::of(self.trace.meta.cores, self.request.seed, self.costs.clone())),
         })
     }
@@ -293,12 +307,27 @@ fn changes_from_today(settings: &Settings, today: &Settings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::fast_recording_warning;
+    use super::*;
 
     #[test]
     fn a_recording_of_another_pace_is_named() {
         assert!(fast_recording_warning(0.7).is_none());
         let message = fast_recording_warning(0.25).unwrap();
         assert!(message.contains("recorded 4.0 times as fast"), "{message}");
+    }
+
+    #[test]
+    fn the_engine_has_no_dbuf_cache_for_what_an_older_release_does_not_keep() {
+        let settings = |primarycache: &str| -> RoleSettings {
+            let one = |value: &str| Settings::from([("primarycache".to_owned(), value.to_owned())]);
+            [(Role::Data, one("all")), (Role::Import, one(primarycache))].into()
+        };
+        let of = |release, primarycache| tunables(DirectIo::Bypass, release, &settings(primarycache));
+        let none = BTreeMap::from([("dbuf_cache_max_bytes".to_owned(), 0)]);
+        assert_eq!(of(Some((2, 1)), "metadata"), none);
+        assert_eq!(of(Some((2, 1)), "none"), none);
+        for (release, primarycache) in [(Some((2, 1)), "all"), (Some((2, 2)), "none"), (None, "none")] {
+            assert_eq!(of(release, primarycache), BTreeMap::new(), "{release:?} {primarycache}");
+        }
     }
 }

@@ -187,6 +187,11 @@ impl Tuner<'_> {
         ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20)
     }
 
+    /// The release of OpenZFS that has the database's files, major and minor number, if a kernel's has them.
+    pub(crate) fn release(&self) -> Option<(u32, u32)> {
+        self.current.release(poolwright_base::kernel::zfs_module_version().as_deref())
+    }
+
     /// How OpenZFS treats `O_DIRECT` where the database is.
     pub(crate) fn direct_io(&self) -> DirectIo {
         DirectIo::of(&self.current, poolwright_base::kernel::zfs_module_version().as_deref())

@@ -19,7 +19,7 @@ pub struct Usage {
     pub appended: f64,
     /// Share of writes that began where the same thread's previous write ended, or that of any thread.
     pub sequential_writes: f64,
-    /// Share of reads that began where the same thread's previous read ended.
+    /// Share of reads that began where the same thread's previous read ended, or that of any thread.
     pub sequential_reads: f64,
     /// Bytes read per distinct byte read.
     pub reread: f64,
@@ -31,10 +31,14 @@ pub struct Usage {
     pub created: bool,
     /// Whether the file was removed during the recording.
     pub unlinked: bool,
+    /// Length of the file in bytes; 0 if unknown.
+    pub size: u64,
 }
 
 /// A file with fewer bytes moved than this has too little use to derive a role.
 const TOO_LITTLE: u64 = 64 * 1024;
+/// The minimum share of sequential reads in a file that is read once in smaller requests. Only its first read is not sequential.
+const ENTIRELY: f64 = 0.995;
 /// The minimum share of sequential writes in a log. It is below 1 because threads may write at the same time.
 const MOSTLY: f64 = 0.8;
 /// The maximum number of writes per sync in a log that is overwritten in a cycle.
@@ -52,7 +56,7 @@ const ONCE: f64 = 1.1;
 /// - appended or written sequentially, synced, rarely read: wal;
 /// - created during the recording, written once sequentially in large writes, and not read: archive;
 /// - written sequentially and never synced, or hardly used: other (text logs);
-/// - only read, once, sequentially in large reads: import;
+/// - only read, once: sequentially in large reads, or completely from its beginning to its end: import;
 /// - otherwise, if read or rewritten: data.
 pub fn by_use(usage: &Usage) -> Role {
     if usage.created && usage.unlinked && usage.syncs == 0 {
@@ -67,9 +71,11 @@ pub fn by_use(usage: &Usage) -> Role {
         return Role::Other;
     }
     if usage.writes == 0 {
-        let once = usage.sequential_reads >= MOSTLY && usage.reread < ONCE;
-        let is_copied = once && usage.read_bytes >= COPIED && usage.read_bytes / usage.reads.max(1) >= LARGE;
-        return if is_copied { Role::Import } else { Role::Data };
+        let once = usage.reread < ONCE && usage.read_bytes >= COPIED;
+        let in_large = usage.sequential_reads >= MOSTLY && usage.read_bytes / usage.reads.max(1) >= LARGE;
+        // A part of a table is also scanned sequentially, in its pages.
+        let whole = usage.size > 0 && usage.read_bytes >= usage.size && usage.sequential_reads >= ENTIRELY;
+        return if once && (in_large || whole && !usage.mapped) { Role::Import } else { Role::Data };
     }
     let one_way = usage.appended.max(usage.sequential_writes) >= MOSTLY;
     let hardly_read = usage.read_bytes <= usage.write_bytes / 10;
@@ -153,7 +159,18 @@ mod tests {
         assert_eq!(by_use(&scanned), Role::Import);
         assert_eq!(by_use(&Usage { reread: 2.0, ..scanned }), Role::Data, "read twice");
         assert_eq!(by_use(&Usage { sequential_reads: 0.1, ..scanned }), Role::Data, "read here and there");
-        assert_eq!(by_use(&Usage { reads: 2304, ..scanned }), Role::Data, "read page by page");
+        let small = Usage { reads: 2304, ..scanned };
+        assert_eq!(by_use(&small), Role::Data, "the pages of a table");
+        let whole = Usage { sequential_reads: 0.999, size: 9 * MIB, ..small };
+        assert_eq!(by_use(&whole), Role::Import, "the calls of an LDIF's importer");
+        assert_eq!(by_use(&Usage { size: 90 * MIB, ..whole }), Role::Data, "a part of a table is scanned");
+        assert_eq!(by_use(&Usage { size: 0, ..whole }), Role::Data, "of unknown length");
+        assert_eq!(by_use(&Usage { mapped: true, ..whole }), Role::Data, "a cursor through a mapping");
+        assert_eq!(
+            by_use(&Usage { sequential_reads: 0.99, ..whole }),
+            Role::Data,
+            "nearly in the order of its pages"
+        );
         let copied = Usage {
             writes: 144,
             write_bytes: 9 * MIB,

@@ -78,9 +78,6 @@ struct Counts {
     unsynced: (u64, u64),
     /// Writes and bytes before any of its commits.
     synced: (u64, u64),
-    /// The end of the last write, and the number of writes that began at that of the one before, of any thread.
-    write_end: u64,
-    continued: u64,
     /// The end of the file in bytes, as far as events show it, and the number of writes that could be compared with it.
     end: Option<u64>,
     appended: (u64, u64),
@@ -94,6 +91,9 @@ struct DirectionStats {
     sizes: SizeHistogram,
     by_kind: [SizeHistogram; KINDS.len()],
     sequential: u64,
+    /// The end of the last operation, and the number of those that began at that of the one before, of any thread.
+    end: u64,
+    continued: u64,
     offsets: [u64; ALIGNMENTS],
     lengths: [u64; ALIGNMENTS],
     latency: LatencyHistogram,
@@ -166,7 +166,7 @@ impl Collector {
     fn roles(&self, files: &[File]) -> Vec<Role> {
         let mut bytes: HashMap<String, BTreeMap<Role, u64>> = HashMap::new();
         for (file, counts) in files.iter().zip(&self.files).filter(|(file, _)| file.role.is_none()) {
-            let role = by_use(&counts.usage());
+            let role = by_use(&Usage { size: file.size, ..counts.usage() });
             let sum = bytes.entry(without_digits(&file.path)).or_default().entry(role).or_default();
             *sum += counts.reads.bytes + counts.writes.bytes;
         }
@@ -238,8 +238,6 @@ impl Counts {
         self.unsynced.0 += 1;
         self.unsynced.1 = self.unsynced.1.saturating_add(event.len);
         self.sync_writes += u64::from(event.flags.contains(Flags::SYNC));
-        self.continued += u64::from(event.offset == self.write_end);
-        self.write_end = end;
         if let Some(known) = self.end {
             self.appended.1 += 1;
             self.appended.0 += u64::from(event.offset >= known);
@@ -277,14 +275,14 @@ impl Counts {
             write_bytes: self.writes.bytes,
             syncs: self.sync_calls() + self.sync_writes,
             appended: share(self.appended.0, self.appended.1).unwrap_or(0.0),
-            sequential_writes: share(self.writes.sequential.max(self.continued), self.writes.ops)
-                .unwrap_or(0.0),
-            sequential_reads: share(self.reads.sequential, self.reads.ops).unwrap_or(0.0),
+            sequential_writes: self.writes.sequential_of_any_thread(),
+            sequential_reads: self.reads.sequential_of_any_thread(),
             reread: share(self.reads.bytes, self.working_set[0].read * WORKING_SET_BLOCKS[0]).unwrap_or(0.0),
             overwrite: self.overwrite().unwrap_or(0.0),
             mapped: self.count(Op::Map) > 0,
             created: self.count(Op::Create) > 0,
             unlinked: self.count(Op::Unlink) > 0,
+            size: 0,
         }
     }
 
@@ -349,6 +347,8 @@ impl DirectionStats {
             }
         }
         self.sequential += u64::from(sequential);
+        self.continued += u64::from(event.offset == self.end);
+        self.end = event.offset.saturating_add(event.len);
         let tier = |value: u64| (value.trailing_zeros() as usize).min(ALIGNMENTS - 1);
         self.offsets[tier(event.offset)] += 1;
         self.lengths[tier(event.len)] += 1;
@@ -366,6 +366,11 @@ impl DirectionStats {
         self.offsets.iter_mut().zip(other.offsets).for_each(|(sum, n)| *sum += n);
         self.lengths.iter_mut().zip(other.lengths).for_each(|(sum, n)| *sum += n);
         self.latency.merge(&other.latency);
+    }
+
+    /// The share of operations that began where the same thread's last one ended, or that of any thread.
+    fn sequential_of_any_thread(&self) -> f64 {
+        share(self.sequential.max(self.continued), self.ops).unwrap_or(0.0)
     }
 
     fn direction(&self) -> Direction {

@@ -130,6 +130,24 @@ fn a_trace_is_loaded_with_roles_from_use() {
     assert_eq!(roles, [Role::Data, Role::Wal, Role::Temp, Role::Wal, Role::Other].map(Some));
 }
 
+/// As OpenDJ, whose threads take turns in reading an LDIF.
+#[test]
+fn a_file_that_two_threads_read_to_its_end_in_turns_is_an_import() {
+    let reads = (0..1000)
+        .map(|n| Event { tid: 1 + n as u32 / 3 % 2, ..event(n * 1000, Op::Read, 0, n * 8192, 8192) });
+    let trace = |size| Trace {
+        meta: meta(),
+        files: vec![file("/ldif/a.ldif", "", size)],
+        events: reads.clone().collect(),
+    };
+    let role = |size| stats_of(&trace(size)).files[0].role;
+    assert_eq!(
+        (role(1000 * 8192), role(2000 * 8192)),
+        (Role::Import, Role::Data),
+        "of all and of half of a file"
+    );
+}
+
 #[test]
 fn totals_are_the_sums_of_roles() {
     let stats = stats_of(&trace(5000, 9));
