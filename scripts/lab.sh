@@ -75,7 +75,7 @@ campaign() {
 }
 
 # share NAME: the share of a campaign, that of the longest one for an unknown name.
-share() { echo "${SHARES[$1]:-16}"; }
+share() { echo "${SHARES[$1]:-15}"; }
 
 # The names of all campaigns, by their shares.
 all_campaigns() {

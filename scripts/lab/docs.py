@@ -4,7 +4,9 @@
 usage: scripts/lab/docs.py [DIR]     take the results from DIR/NAME.json, which `make lab` writes (default: lab-results), and make the tables again
        scripts/lab/docs.py --check   check that campaigns, results and pages agree
 
-A page has its table between two comments: a row for each claim of the campaign, "not measured" if the results do not have it. Exit status: 0 done, 1 they do not agree, 2 wrong usage.
+A page has its table between two comments: a row for each claim of the campaign, "not measured" if the results do not have it.
+
+Exit status: 0 done, 1 they do not agree, 2 wrong usage.
 """
 
 import json

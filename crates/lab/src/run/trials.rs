@@ -59,14 +59,14 @@ impl<'a> RunTrials<'a> {
         studies.sort_by_key(|study| campaign.studies.iter().position(|other| other.name == study.name));
         let of_study = |study: &'a Study| {
             let own = options.repeats.unwrap_or(study.repeats);
-            let is_first =
-                |case: &Case| options.limit.is_none() || study.claims.iter().any(|claim| claim.is_of(case));
-            let blocks = |is_first_wanted: bool| {
-                let of_block =
-                    |block| keys(study, options.seed, block, |case| is_first(case) == is_first_wanted);
-                (0..own).map(of_block).collect()
+            let is_first = |key: &TrialKey| {
+                options.limit.is_none() || study.claims.iter().any(|claim| claim.is_of(&key.case))
             };
-            StudyTrials { study, blocks: blocks(true), own: own as usize, others: blocks(false) }
+            let of_block = |block| {
+                keys(study, options.seed, block, |_| true).into_iter().partition::<Block, _>(is_first)
+            };
+            let (blocks, others) = (0..own).map(of_block).unzip();
+            StudyTrials { study, blocks, own: own as usize, others }
         };
         let mut all = RunTrials {
             summary: Summary { run, ..Summary::default() },
@@ -123,19 +123,18 @@ impl<'a> RunTrials<'a> {
     /// block that has begun comes first, then the blocks that decide most claims in a second.
     pub(super) fn missing(&self) -> Vec<Block> {
         let mut blocks: Vec<((usize, bool), f64, Block)> = Vec::new();
-        let mut add = |rank: usize, block: &Block, open: usize| {
-            let left: Block = block.iter().filter(|key| !self.has_ended(key)).cloned().collect();
-            if !left.is_empty() {
+        for of in &self.studies {
+            for (number, block) in of.blocks.iter().chain(&of.others).enumerate() {
+                let left: Block = block.iter().filter(|key| !self.has_ended(key)).cloned().collect();
+                if left.is_empty() {
+                    continue;
+                }
+                let rank = usize::from(number >= of.own) + usize::from(number >= of.blocks.len());
+                let open =
+                    if rank == 2 { 0 } else { undecided(of.study, &self.trials, number as u32).count() };
                 let value = open as f64 / self.seconds(&left).unwrap_or(1.0);
                 blocks.push(((rank, left.len() == block.len()), value, left));
             }
-        };
-        for of in &self.studies {
-            for (number, block) in of.blocks.iter().enumerate() {
-                let open = undecided(of.study, &self.trials, number as u32).count();
-                add(usize::from(number >= of.own), block, open);
-            }
-            of.others.iter().for_each(|block| add(2, block, 0));
         }
         blocks.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
         blocks.into_iter().map(|(.., left)| left).collect()

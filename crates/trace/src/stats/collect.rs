@@ -166,7 +166,7 @@ impl Collector {
     fn roles(&self, files: &[File]) -> Vec<Role> {
         let mut bytes: HashMap<String, BTreeMap<Role, u64>> = HashMap::new();
         for (file, counts) in files.iter().zip(&self.files).filter(|(file, _)| file.role.is_none()) {
-            let role = by_use(&Usage { size: file.size, ..counts.usage() });
+            let role = by_use(&counts.usage(file.size));
             let sum = bytes.entry(without_digits(&file.path)).or_default().entry(role).or_default();
             *sum += counts.reads.bytes + counts.writes.bytes;
         }
@@ -189,7 +189,7 @@ impl Collector {
         let mut roles: BTreeMap<Role, Counts> = BTreeMap::new();
         let mut shown = Vec::with_capacity(files.len());
         for ((file, counts), role) in files.iter().zip(&self.files).zip(self.roles(files)) {
-            let (usage, role_from_use) = (counts.usage(), file.role.is_none());
+            let (usage, role_from_use) = (counts.usage(file.size), file.role.is_none());
             total.merge(counts);
             roles.entry(role).or_default().merge(counts);
             let (path, size) = (file.path.clone(), file.size);
@@ -267,7 +267,8 @@ impl Counts {
         (distinct > 0).then(|| self.writes.bytes as f64 / distinct as f64)
     }
 
-    fn usage(&self) -> Usage {
+    /// The use of a file of this length in bytes.
+    fn usage(&self, size: u64) -> Usage {
         Usage {
             reads: self.reads.ops,
             writes: self.writes.ops,
@@ -282,7 +283,7 @@ impl Counts {
             mapped: self.count(Op::Map) > 0,
             created: self.count(Op::Create) > 0,
             unlinked: self.count(Op::Unlink) > 0,
-            size: 0,
+            size,
         }
     }
 
