@@ -262,8 +262,9 @@ mod tests {
                 .unwrap()
                 .ns
         };
+        // 32,768 times the bytes; the time of a call, which depends on the machine, is most of the smallest cost.
         for cost in costs.iter().filter(|c| c.size_bits == 25) {
-            assert!(cost.ns > 1000 * smallest(cost), "{cost:?}");
+            assert!(cost.ns > 30 * smallest(cost), "{cost:?}");
         }
     }
 
