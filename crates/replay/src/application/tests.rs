@@ -157,6 +157,20 @@ fn without_a_foreground_all_threads_are_it() {
 }
 
 #[test]
+fn a_thread_that_only_opens_and_closes_what_others_read_is_not_the_whole_foreground() {
+    let is_foreground = |operations: u64| {
+        // The reader sleeps for most of the time until the busy thread, which opens and closes the file, has taken what it has read.
+        let reads = (0..operations).map(|i| event(i * 10 + 5, 1, 2, gap(1, 0, 0, 1)));
+        let ends = [event(0, 1, 1, None), event(operations * 10, 1, 1, gap(operations * 10 - 1, 0, 0, 0))];
+        let mut events: Vec<Event> = ends.into_iter().chain(reads).collect();
+        events.sort_by_key(|event| event.t_ns);
+        application(&of(events, Others::default())).foreground.clone()
+    };
+    assert_eq!(is_foreground(1000), [true, true]);
+    assert_eq!(is_foreground(100), [true, false], "two of a hundred operations may be the work");
+}
+
+#[test]
 fn a_thread_that_issues_asynchronous_writes_and_waits_between_them_is_background() {
     let mut events = busy_thread(100);
     // Each write is under way until the next but one, so the thread seems never to be without an operation.

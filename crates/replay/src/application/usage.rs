@@ -21,6 +21,10 @@ const MINOR_SHARE: f64 = 0.1;
 const HELPER_WORK: f64 = 0.5;
 /// A helper that sleeps for more than this share of its time is a background thread: a checkpoint may take most of its period on a slow disk.
 const HELPER_SLEEP: f64 = 0.2;
+/// Fewer operations of foreground threads than these two, a number and a share of the busiest thread's operations, are not the application's work: a
+/// main thread opens and closes the file that another one reads.
+const LEAST_WORK: u64 = 20;
+const LEAST_WORK_SHARE: f64 = 0.01;
 /// In a trace without gaps, a thread that pauses for longer than this waits for a timer. In nanoseconds.
 const LONG_PAUSE_NS: u64 = 100_000_000;
 
@@ -130,8 +134,11 @@ pub(super) fn usage(events: &[Event], polls: &HashSet<usize>, longest_fault: u64
     for (index, event) in events.iter().enumerate() {
         usage.entry(event.tid).or_default().take(event, polls.contains(&index), longest_fault);
     }
-    if foreground(&usage).next().is_none() {
-        // Without a foreground thread there would be no progress to measure.
+    let busiest = usage.values().map(|thread| thread.done).max().unwrap_or(0);
+    let work: u64 = foreground(&usage).map(|(_, thread)| thread.done).sum();
+    let is_little = work < LEAST_WORK && (work as f64) < LEAST_WORK_SHARE * busiest as f64;
+    if is_little || foreground(&usage).next().is_none() {
+        // Without the work of foreground threads there would be no progress to measure.
         for thread in usage.values_mut() {
             (thread.waiting, thread.served, thread.unknown, thread.unknown_long) = (0, 0, 0, 0);
         }
