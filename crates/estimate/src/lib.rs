@@ -34,6 +34,7 @@ pub use error::{Error, Result};
 pub use input::{Input, Skipped};
 pub use options::{Layout, Options, nominal_speed};
 pub use result::{Cell, Ended, Estimate, Method, Progress};
+pub use sample::first_pass_s;
 
 use indirect::Maker;
 use options::Grid;

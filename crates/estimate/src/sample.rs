@@ -73,15 +73,22 @@ struct Sampler<'a> {
     every: Vec<usize>,
 }
 
-/// Returns n, where the pair runs at one of n points. The best n grows with the square root of the cost,
+/// Returns n, where the pair of this codec and record size runs at one of n points. The best n grows with the square root of the cost,
 /// and with how well something cheaper predicts the pair: a codec's record of one window runs wherever it is
 /// affordable, and explains three quarters of the variance of the same codec with other recordsizes.
-fn every(grid: &Grid, r: usize, c: usize) -> usize {
-    let speed = nominal_speed(grid.codecs[c].name());
-    let window = grid.recordsizes[r].max(WINDOW) as f64 / WINDOW as f64;
-    let cost = window * (1.0 / speed + 1.0 / READ_SPEED) * SCOUT_SPEED;
-    let told = if grid.recordsizes[r] == WINDOW { 1.0 } else { 4.0 };
+fn every(recordsize: u64, codec: &str) -> usize {
+    let window = recordsize.max(WINDOW) as f64 / WINDOW as f64;
+    let cost = window * (1.0 / nominal_speed(codec) + 1.0 / READ_SPEED) * SCOUT_SPEED;
+    let told = if recordsize == WINDOW { 1.0 } else { 4.0 };
     1 << ((cost.sqrt() * told).log2().round().clamp(0.0, f64::from(RAREST.ilog2())) as u32)
+}
+
+/// Returns the seconds that a codec takes in the first pass of a sample with these record sizes, on one core, by its nominal speed. A
+/// sample takes at least so long; a small input is estimated in full instead.
+pub fn first_pass_s(recordsizes: &[u64], codec: &str) -> f64 {
+    let points = |recordsize| (POINTS / every(recordsize, codec)) as f64;
+    let bytes: f64 = recordsizes.iter().map(|r| points(*r) * (*r).max(WINDOW) as f64).sum();
+    bytes / f64::from(1 << 20) / nominal_speed(codec)
 }
 
 /// Returns the number of points of the next pass: those that seem to be missing, but at most half of those so far,
@@ -104,7 +111,7 @@ pub(crate) fn run(
     let mut every_pair = vec![1; grid.pairs()];
     for r in 0..grid.recordsizes.len() {
         for c in 0..grid.codecs.len() {
-            every_pair[grid.pair(r, c)] = every(grid, r, c);
+            every_pair[grid.pair(r, c)] = every(grid.recordsizes[r], grid.codecs[c].name());
         }
     }
     let mut sampler = Sampler {

@@ -57,10 +57,18 @@ pub const GRIDS: &[Grid] = &[
         refinements: REFINEMENTS,
     },
     Grid {
-        roles: &[Role::Backup, Role::Archive, Role::Import],
+        roles: &[Role::Backup, Role::Archive],
         recordsizes: &["128K", "512K", "1M"],
         large: LARGE,
         compressions: &["off", "lz4", "zstd-3", "zstd-9", "zstd-19", "gzip-6", "gzip-9"],
+        refinements: &[("primarycache", "all"), ("primarycache", "metadata")],
+    },
+    Grid {
+        // Read once, so a slow codec takes more time than the smaller file saves.
+        roles: &[Role::Import],
+        recordsizes: &["128K", "512K", "1M"],
+        large: LARGE,
+        compressions: &["off", "lz4", "zstd-3"],
         refinements: &[("primarycache", "all"), ("primarycache", "metadata")],
     },
     Grid {
@@ -94,6 +102,7 @@ impl Grid {
             compressions: self.compressions.iter().map(|c| (*c).to_owned()).collect(),
             refinements: self.refinements.iter().map(refinement).collect(),
             request_bytes,
+            too_slow: Vec::new(),
         }
     }
 }
@@ -109,9 +118,19 @@ pub struct Candidates {
     pub refinements: Vec<Settings>,
     /// The mean size of a request in bytes; 0 if it is unknown.
     pub request_bytes: u64,
+    /// Codecs that are not tried, because they would take too much of the time budget.
+    pub too_slow: Vec<String>,
 }
 
 impl Candidates {
+    /// Moves the codecs for which `is_too_slow` is true to [`Candidates::too_slow`].
+    pub(crate) fn omit_slow(&mut self, is_too_slow: impl Fn(&str) -> bool) {
+        let all = std::mem::take(&mut self.compressions).into_iter();
+        let (slow, rest): (Vec<String>, Vec<String>) = all.partition(|codec| is_too_slow(codec));
+        self.too_slow.extend(slow);
+        self.compressions = rest;
+    }
+
     /// Returns every combination of record size and codec.
     pub fn combinations(&self) -> Vec<Settings> {
         let one = |r: &String, c: &String| {

@@ -6,6 +6,7 @@ use std::path::Path;
 use poolwright_base::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_zfs::kernel::command::property::SourcedValue;
+use poolwright_zfs::kernel::command::version::parse_release;
 use poolwright_zfs::kernel::command::{CommandError, CommandOptions, ZfsCommands};
 
 use poolwright_plan::CurrentSource;
@@ -81,8 +82,8 @@ impl Current {
     /// The release of OpenZFS that has the dataset, major and minor number, from the version of the kernel's module; `None` if no kernel's has
     /// it.
     pub fn release(&self, module: Option<&str>) -> Option<(u32, u32)> {
-        let mut numbers = module.filter(|_| self.is_of_kernel)?.split(['.', '-']);
-        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+        let release = parse_release(module.filter(|_| self.is_of_kernel)?)?;
+        Some((release.major, release.minor))
     }
 
     /// Returns today's value of a property that the plan does not compare: the value of the dataset, or

@@ -7,9 +7,12 @@
 
 use std::time::Duration;
 
+use poolwright_estimate::{first_pass_s, nominal_speed};
+use poolwright_openzfs::property::parse_size;
 use poolwright_replay::Replay;
 
-use crate::race::{Ended, Outcome, PAIRS};
+use crate::candidates::Candidates;
+use crate::race::{BASES, Ended, Outcome, PAIRS};
 use crate::slice::ComparedSlice;
 
 /// Share of a trial's work that warms up the caches and is not measured.
@@ -43,6 +46,12 @@ const MIN_TRIALS: usize = 3 + 2 * PAIRS as usize;
 const START_S: f64 = 1.0;
 const FILL_S: f64 = 3e-9;
 const OPERATION_S: f64 = 45e-6;
+/// The slowest codec of those recordings.
+const USUAL_CODEC: &str = "zstd-3";
+/// A codec is tried only if it takes at most this share of the budget to fill one trial's pool, and to begin the estimate of space.
+const CODEC_SHARE: f64 = 0.05;
+/// All codecs that are slower than the usual ones take at most this share of a race's budget.
+const SLOW_CODECS_SHARE: f64 = 1.0 / 3.0;
 /// A trial that takes this many times as long as expected is stopped: its start, filling or flushing hangs, because its pass ends
 /// earlier ([`SLOW`]).
 const SLOWEST: f64 = 20.0;
@@ -126,6 +135,51 @@ pub(crate) fn limit(operations: usize, filled: u64) -> Duration {
     longest(fixed_s(filled) + operations as f64 * OPERATION_S)
 }
 
+/// Returns the seconds that a trial takes longer than others because `codec` compresses the `filled` bytes of its pool, by the codec's
+/// nominal speed.
+pub(crate) fn compress_s(codec: &str, filled: u64) -> f64 {
+    let of_byte = |codec| 1.0 / (nominal_speed(codec) * f64::from(1 << 20));
+    filled as f64 * (of_byte(codec) - of_byte(USUAL_CODEC)).max(0.0)
+}
+
+/// Omits codecs that would take too much of the budget of the whole run, if a trial's pool has at most `captured` bytes of these files, which have
+/// `bytes` bytes.
+pub(crate) fn omit_slow(candidates: &mut Candidates, captured: u64, bytes: u64, budget_s: f64) {
+    let recordsizes: Vec<u64> = candidates.recordsizes.iter().filter_map(|r| parse_size(r).ok()).collect();
+    let all_bytes = bytes as f64 * recordsizes.len() as f64 / f64::from(1 << 20);
+    let longest_s = CODEC_SHARE * budget_s;
+    candidates.omit_slow(|codec| {
+        let estimate_s = first_pass_s(&recordsizes, codec).min(all_bytes / nominal_speed(codec));
+        let is_slow = nominal_speed(codec) < nominal_speed(USUAL_CODEC);
+        is_slow && compress_s(codec, captured).max(estimate_s) > longest_s
+    });
+}
+
+/// Omits the slowest codecs as long as all slow ones take too much of a race's budget. Returns the seconds that the others take.
+pub(crate) fn omit_slowest(
+    candidates: &mut Candidates,
+    captured: u64,
+    side_by_side: usize,
+    budget_s: f64,
+) -> f64 {
+    loop {
+        let slow_s = slow_codecs_s(candidates, captured, side_by_side);
+        let speed = |codec: &&String| nominal_speed(codec);
+        let slowest = candidates.compressions.iter().min_by(|a, b| speed(a).total_cmp(&speed(b))).cloned();
+        match slowest.filter(|_| slow_s > SLOW_CODECS_SHARE * budget_s) {
+            Some(slowest) => candidates.omit_slow(|codec| codec == slowest),
+            None => return slow_s,
+        }
+    }
+}
+
+/// Returns the seconds that the slow codecs among the candidates take in a race at least: with each base, and in the confirmation of the slowest one.
+fn slow_codecs_s(candidates: &Candidates, captured: u64, side_by_side: usize) -> f64 {
+    let seconds = candidates.compressions.iter().map(|codec| compress_s(codec, captured));
+    let slowest = seconds.clone().fold(0.0, f64::max);
+    BASES as f64 * seconds.sum::<f64>() + (2 * PAIRS as usize).div_ceil(side_by_side) as f64 * slowest
+}
+
 fn fixed_s(filled: u64) -> f64 {
     START_S + filled as f64 * FILL_S
 }
@@ -199,6 +253,10 @@ impl Fit {
                 ));
             }
         }
+        if !outcome.too_slow.is_empty() {
+            let codecs = outcome.too_slow.join(", ");
+            cuts.push(format!("these codecs were not tried, because they take too long: {codecs}"));
+        }
         if outcome.ended == Ended::OutOfTrials {
             cuts.push(format!(
                 "the search ended after {}; others may be better",
@@ -211,7 +269,10 @@ impl Fit {
 
 #[cfg(test)]
 mod tests {
+    use poolwright_trace::layout::Role;
+
     use super::*;
+    use crate::candidates::grid;
     use crate::race::Runner;
     use crate::slice::Slice;
 
@@ -244,6 +305,42 @@ mod tests {
         }
         let steady = cut.cuts(&part(&cut, 12.0, 30.0, 0.03, 1.1), &outcome).unwrap();
         assert!(steady.contains("12 s to 18 s of 30 s") && !steady.contains("bytes written"), "{steady}");
+    }
+
+    #[test]
+    fn a_codec_that_takes_too_much_of_the_budget_is_omitted_and_named() {
+        let after = |role, captured, budget_s| {
+            let mut candidates = grid(role).candidates(u64::MAX, 0);
+            omit_slow(&mut candidates, captured, captured, budget_s);
+            candidates
+        };
+        // 64M take 32 s with zstd-19, 3.8 s with gzip-9, and 1.7 s with zstd-9 and gzip-6.
+        assert_eq!(after(Role::Archive, 64 << 20, 60.0).too_slow, ["zstd-19", "gzip-9"]);
+        // The estimate of records up to 16M begins with 32 s of zstd-19, and takes 3.5 s for all bytes of 1M.
+        assert_eq!(after(Role::Archive, 20 << 20, 300.0).too_slow, ["zstd-19"]);
+        assert!(after(Role::Archive, 1 << 20, 300.0).too_slow.is_empty());
+        assert!(after(Role::Archive, 64 << 20, 3600.0).too_slow.is_empty());
+        let usual = after(Role::Data, 64 << 30, 1.0);
+        assert_eq!((usual.too_slow.len(), slow_codecs_s(&usual, 64 << 30, 2)), (0, 0.0));
+        // Two codecs of 1.7 s, with two bases each, and two batches of the confirmation.
+        let mut slow = after(Role::Archive, 64 << 20, 60.0);
+        let seconds = omit_slowest(&mut slow, 64 << 20, 2, 60.0);
+        assert!((10.0..10.5).contains(&seconds) && slow.too_slow.len() == 2, "{seconds} {slow:?}");
+        assert_eq!(omit_slowest(&mut slow, 64 << 20, 2, 8.0), 0.0);
+        assert_eq!(
+            (slow.too_slow.len(), &slow.compressions[..]),
+            (4, &["off", "lz4", "zstd-3"].map(String::from)[..])
+        );
+
+        let mut outcome = Outcome::new(Runner::new(Default::default()));
+        outcome.too_slow = vec!["zstd-19".into(), "gzip-9".into()];
+        let all = fit(&calibration(0.5, 0.02), BATCHES, MIN_TRIALS, 80.0, 15.0, &|_| 1.0);
+        let slice = Slice { begin_s: 0.0, seconds: all.seconds };
+        let part = ComparedSlice { slice, recorded_s: 15.0, distance: 0.0, written: 1.0 };
+        assert_eq!(
+            all.cuts(&part, &outcome).unwrap(),
+            "to keep to the time budget: these codecs were not tried, because they take too long: zstd-19, gzip-9"
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::assemble::reconcile;
 use crate::candidates::{Candidates, grid, with};
 use crate::current::detect;
 use crate::findings::Findings;
-use crate::fit::expected_slice_s;
+use crate::fit::{self, expected_slice_s};
 use crate::groups::{Group, Load, Loads};
 use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::scatter::Scatter;
@@ -230,13 +230,16 @@ impl Tuner<'_> {
             mountpoint: dataset_location(&self.inventory, &self.request.dir, *role).mountpoint,
             ops: files.ops,
             bytes: files.io.bytes.values().sum(),
-            captured: self.fills(*role),
+            captured: self.captured_bytes(&[*role]) > 0,
         };
         Loads::new(self.inventory.roles.iter().map(load).collect())
     }
 
-    fn fills(&self, role: Role) -> bool {
-        self.capture.files.iter().zip(&self.capture.roles).any(|(f, r)| *r == role && !f.extents.is_empty())
+    /// Returns the captured bytes of these roles' files. A trial's pool has at most so many of them.
+    pub(crate) fn captured_bytes(&self, roles: &[Role]) -> u64 {
+        let files =
+            self.capture.files.iter().zip(&self.capture.roles).filter(|(_, role)| roles.contains(role));
+        files.flat_map(|(file, _)| &file.extents).map(|extent| extent.len).sum()
     }
 
     fn check_surroundings(&mut self) {
@@ -337,6 +340,9 @@ impl Tuner<'_> {
             })
         };
         candidates.refinements.retain(is_new);
+        let bytes = roles.iter().map(|role| self.inventory.roles[role].bytes).sum();
+        let budget_s = self.request.budget.as_secs_f64();
+        fit::omit_slow(&mut candidates, self.captured_bytes(roles), bytes, budget_s);
         // First, because it usually matters most.
         candidates.refinements.splice(0..0, self.direct_io().refinement(self.events_of(roles), today));
         candidates

@@ -19,7 +19,7 @@ mod tests;
 /// differ by less than 1 %, so more of them hardly narrow the interval.
 pub(crate) const PAIRS: u32 = 2;
 /// Record sizes with which every codec is tried.
-const BASES: usize = 2;
+pub(crate) const BASES: usize = 2;
 /// Record sizes beyond two in a row whose objective is worse than the best by this factor are not tried.
 const MUCH_WORSE: f64 = 1.2;
 /// A record size or codec replaces another one if it multiplies the objective by at most this factor.
@@ -88,6 +88,8 @@ pub struct Outcome {
     pub pairs: Vec<(Metrics, Metrics)>,
     /// The objective's change in the confirmation; below 0 is better than today.
     pub change: Option<RelativeChange>,
+    /// Codecs that were not tried, because they would have taken too much of the time budget.
+    pub too_slow: Vec<String>,
     /// Why the search ended.
     pub ended: Ended,
     /// Number of batches run.
@@ -104,6 +106,7 @@ impl Outcome {
             left_out: None,
             pairs: Vec::new(),
             change: None,
+            too_slow: Vec::new(),
             ended: Ended::default(),
             batches: 0,
         }
@@ -154,6 +157,7 @@ impl Race<'_> {
     /// Fails if the user interrupts the race, or if no trial of today's settings succeeds.
     pub fn race(&mut self, today: Runner, candidates: &Candidates) -> Result<Outcome> {
         let mut o = Outcome::new(today);
+        o.too_slow.clone_from(&candidates.too_slow);
         if o.today.trials.is_empty() {
             self.run_all(&mut o, &[None])?;
         }

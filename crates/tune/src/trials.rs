@@ -13,7 +13,7 @@ use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec
 use poolwright_trace::layout::Role;
 
 use crate::Result;
-use crate::candidates::{Candidates, assignments, difference};
+use crate::candidates::{Candidates, assignments, difference, recordsize_and_compression};
 use crate::criteria::Criteria;
 use crate::current::Current;
 use crate::direct::DirectIo;
@@ -196,11 +196,16 @@ impl Tuner<'_> {
         let today = self.current_of(name).settings.clone();
         let calibration = self.calibration.expect("calibrate() runs before the first race");
         let written = |seconds: f64| self.profile.written(&self.slice(seconds));
+        let captured = self.captured_bytes(roles);
+        let mut candidates = candidates.clone();
+        let slow_s =
+            fit::omit_slowest(&mut candidates, captured, self.request.side_by_side, budget.as_secs_f64());
+        let budget_s = budget.as_secs_f64() - slow_s;
         let fit = fit::fit(
             &calibration,
-            race::batches(candidates, self.request.side_by_side),
+            race::batches(&candidates, self.request.side_by_side),
             fit::least_batches(self.request.side_by_side),
-            budget.as_secs_f64(),
+            budget_s,
             self.replayable(),
             &written,
         );
@@ -214,7 +219,7 @@ impl Tuner<'_> {
         let side_by_side = self.request.side_by_side;
         let requirements = self.request.bounds();
         let criteria = Criteria { goal: self.request.goal, requirements: &requirements };
-        let limits = Limits { batches: (budget.as_secs_f64() / fit.trial_s) as usize, side_by_side };
+        let limits = Limits { batches: (budget_s / fit.trial_s) as usize, side_by_side };
         let mut done = 0;
         let mut run = |settings: &[Settings]| {
             let first = done + 1;
@@ -233,11 +238,13 @@ impl Tuner<'_> {
             };
             let specs: Vec<Spec> = settings.iter().map(spec).collect();
             let ended = self.trials(&specs, fit.limit());
-            self.spend(fit.trial_s);
+            let compress_s =
+                settings.iter().map(|s| fit::compress_s(recordsize_and_compression(s).1, captured));
+            self.spend(fit.trial_s + compress_s.fold(0.0, f64::max));
             ended
         };
         let mut race = Race { run: &mut run, criteria, limits };
-        race.race(reference, candidates)
+        race.race(reference, &candidates)
     }
 
     /// Runs a trial of each of two settings. Returns `None` if one of them gave no result, which adds a warning.

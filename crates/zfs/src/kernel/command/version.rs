@@ -41,7 +41,8 @@ pub fn parse_version(text: &str) -> Result<InstalledVersion, MalformedOutput> {
     Ok(InstalledVersion { userland, kernel })
 }
 
-fn parse_release(text: &str) -> Option<Release> {
+/// Parses a version such as `2.3.2-2~bpo12+2`. Returns `None` if it does not begin with two numbers.
+pub fn parse_release(text: &str) -> Option<Release> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let mut numbers = text[..end].split('.').map(str::parse);
     let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
