@@ -8,6 +8,7 @@ mod deviation;
 mod independent;
 mod interval;
 mod ratio;
+mod sequential;
 mod student;
 mod summary;
 
@@ -15,6 +16,7 @@ pub use deviation::Deviation;
 pub use independent::change_of_samples;
 pub use interval::median_interval;
 pub use ratio::{Direction, PairedRatio, RelativeChange};
+pub use sequential::interim_levels;
 pub use student::{Z975, t975, two_sided_t};
 pub use summary::{coefficient_of_variation, mean, median, standard_deviation};
 

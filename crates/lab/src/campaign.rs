@@ -373,7 +373,7 @@ pub struct Claim {
     pub better: Case,
     /// … than this case, which names the same factors. Empty if `least` is set.
     pub than: Case,
-    /// Instead of another case: the value that `better` reaches at least (at most, with `lower`).
+    /// Instead of another case: the value that `better` reaches at least (at most, with `lower`), or about, with `times`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<f64>,
     /// Whether a lower value is better (time, space).

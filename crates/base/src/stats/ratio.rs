@@ -4,7 +4,7 @@
 //! The estimate is made from the logarithms of the pairs' ratios.
 
 use crate::stats::interval::{BOOTSTRAP, around_median, bootstrap};
-use crate::stats::{Deviation, mean, median, t975, two_sided_t};
+use crate::stats::{Deviation, mean, median, standard_deviation, t975, two_sided_t};
 
 /// An estimate of second divided by first.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,12 +75,23 @@ impl PairedRatio {
         PairedRatio::around_mean(pairs, pooled, t975)
     }
 
-    /// The geometric mean of the ratios of the pairs (first, second). The interval, which needs two pairs, misses the true ratio with
-    /// probability `alpha`: Student's t of the mean logarithm.
+    /// The geometric mean of the ratios of the pairs (first, second). The interval, which needs two pairs, misses the true ratio with at most
+    /// the probability `alpha`. It is the narrower of two around the mean logarithm, each with half of `alpha`: Student's t of
+    /// the pairs' differences, in which shared drifts cancel, and Welch's t of the two samples, which has more degrees of freedom (B. L. Welch,
+    /// *Biometrika* 34, 1947) and is too wide if the figures of a pair drift together. The figures of a
+    /// pair must not drift apart. Against a constant, the two are equal.
     ///
     /// Returns `None` without a usable pair.
     pub fn of_means_at(pairs: &[(f64, f64)], alpha: f64) -> Option<PairedRatio> {
-        PairedRatio::around_mean(pairs, None, |freedom| two_sided_t(alpha, freedom))
+        let paired = PairedRatio::around_mean(pairs, None, |freedom| two_sided_t(alpha / 2.0, freedom))?;
+        let log = paired.ratio.ln();
+        let interval = match (paired.interval, welch(pairs, alpha / 2.0)) {
+            (Some((_, high)), Some(half)) if log + half < high.ln() => {
+                Some(((log - half).exp(), (log + half).exp()))
+            }
+            (interval, _) => interval,
+        };
+        Some(PairedRatio { interval, ..paired })
     }
 
     /// The geometric mean and its interval. `t` is the factor of the interval for degrees of freedom.
@@ -147,6 +158,19 @@ fn log_ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
         (*first > 0.0 && *second > 0.0 && log.is_finite()).then_some(log)
     };
     pairs.iter().filter_map(log).collect()
+}
+
+/// Half of the interval of the difference of the mean logarithms of two samples, which misses the truth with probability `alpha`. Returns
+/// `None` for fewer than two pairs, figures that are not positive and finite, and two samples without variance.
+fn welch(pairs: &[(f64, f64)], alpha: f64) -> Option<f64> {
+    let variance_of_mean = |pick: fn(&(f64, f64)) -> f64| {
+        let logs: Vec<f64> = pairs.iter().map(|pair| pick(pair).ln()).collect();
+        standard_deviation(&logs).powi(2) / logs.len() as f64
+    };
+    let (first, second) = (variance_of_mean(|pair| pair.0), variance_of_mean(|pair| pair.1));
+    let sum = first + second;
+    let freedom = sum.powi(2) * (pairs.len() as f64 - 1.0) / (first.powi(2) + second.powi(2));
+    (sum > 0.0 && freedom.is_finite()).then(|| two_sided_t(alpha, freedom) * sum.sqrt())
 }
 
 #[cfg(test)]

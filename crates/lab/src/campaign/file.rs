@@ -207,6 +207,7 @@ pub(super) struct ClaimEntry {
     pub better: Spanned<CaseEntries>,
     pub than: Option<Spanned<CaseEntries>>,
     pub least: Option<Bound>,
+    pub about: Option<Bound>,
     #[serde(default)]
     pub lower: bool,
     pub times: Option<TimesRange>,

@@ -95,11 +95,13 @@ pub const MEASURES: &[MeasureRow] = &[
     ("read_call_p50", "read call, median", "ns", LOWER),
     ("read_call_p99", "read call, p99", "ns", LOWER),
     ("read_call_count", "read calls", "count", None),
+    ("read_call_size", "most frequent size of read calls, rounded down to a power of two", "bytes", None),
     ("write_call_s", "time in write calls", "s", LOWER),
     ("write_call_share", "time in write calls, of the phase", "percent", LOWER),
     ("write_call_p50", "write call, median", "ns", LOWER),
     ("write_call_p99", "write call, p99", "ns", LOWER),
     ("write_call_count", "write calls", "count", None),
+    ("write_call_size", "most frequent size of write calls, rounded down to a power of two", "bytes", None),
 ];
 
 /// Suffixes of a driver's latencies, and their words.
@@ -113,7 +115,7 @@ pub(super) const QUANTILES: [(&str, &str); 6] = [
 ];
 
 /// Measures that exist for each role.
-pub(super) const BY_ROLE: [&str; 14] = [
+pub(super) const BY_ROLE: [&str; 16] = [
     "logical",
     "allocated",
     "held",
@@ -123,11 +125,13 @@ pub(super) const BY_ROLE: [&str; 14] = [
     "read_call_p50",
     "read_call_p99",
     "read_call_count",
+    "read_call_size",
     "write_call_s",
     "write_call_share",
     "write_call_p50",
     "write_call_p99",
     "write_call_count",
+    "write_call_size",
 ];
 
 /// A figure that a driver reports.

@@ -15,7 +15,7 @@ use super::level::case;
 use super::recommend::recommend;
 use super::setting::{self, Roles, datasets, known_scale};
 use super::value::{self, Checked, Figure, MAX_BLOCKS, OneOrMany, unknown};
-use super::{Campaign, Case, Change, Claim, Decide, Factor, Level, ParameterPath, Phase, Study};
+use super::{Campaign, Case, Change, Claim, Decide, Factor, Level, ParameterPath, Phase, Study, Times};
 
 /// Limit of cases in a study, including excluded ones: each one takes memory and runs once in each block. A short
 /// file could otherwise describe more than fits into memory.
@@ -224,6 +224,9 @@ fn fits(path: &ParameterPath, value: &Json, study: &Study, campaign: &Campaign) 
     }
 }
 
+/// The range of `about`: within a tenth.
+const ABOUT: Times = Times { least: 0.9, most: Some(1.1) };
+
 /// Checks a claim. `decide` applies if it has no rule of its own.
 fn claim(
     at: &Spanned<ClaimEntry>,
@@ -232,11 +235,15 @@ fn claim(
     columns: &Columns<'_>,
 ) -> Result<Claim> {
     let entry = at.get_ref();
-    let least = entry.least.as_ref().map(|bound| bound.0);
+    let [least, about] = [&entry.least, &entry.about].map(|bound| bound.as_ref().map(|bound| bound.0));
+    if least.is_some() && (about.is_some() || entry.times.is_some()) {
+        return Err(fault(at, "a claim with least has neither about nor times"));
+    }
+    let least = least.or(about);
     let than = match (&entry.than, least) {
         (Some(than), None) => case(than, study)?,
         (None, Some(_)) => Case::new(),
-        _ => return Err(fault(at, "a claim has either than or least")),
+        _ => return Err(fault(at, "a claim has one of than, least and about")),
     };
     let report = |at: &Spanned<Vec<Figure>>| match (&at.get_ref()[..], least) {
         ([better, than], None) => Ok([better.0, than.0]),
@@ -251,7 +258,7 @@ fn claim(
         than,
         least,
         lower: entry.lower,
-        times: entry.times.as_ref().map(|range| range.0),
+        times: entry.times.as_ref().map(|range| range.0).or(about.map(|_| ABOUT)),
         limit: entry.limit.as_ref().map(|bound| bound.0),
         than_first: entry.than_first,
         report: entry.report.as_ref().map(report).transpose()?,
@@ -261,8 +268,10 @@ fn claim(
             None => decide.map(|rule| Decide { most: rule.most.0.max(study.repeats), ..rule.into() }),
         },
     };
-    let why = if least.is_some() && (claim.times.is_some() || claim.limit.is_some() || claim.than_first) {
-        "times, limit and than_first require than, not least"
+    let why = if least.is_some() && (claim.limit.is_some() || claim.than_first) {
+        "limit and than_first require than"
+    } else if about.is_some() && claim.times.is_some_and(|times| times.most.is_none()) {
+        "about requires times with two numbers"
     } else if claim.times.is_some() && claim.limit.is_some() {
         "a claim has either times or limit"
     } else if least.is_none() && !claim.better.keys().eq(claim.than.keys()) {

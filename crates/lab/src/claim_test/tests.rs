@@ -34,12 +34,15 @@ fn study() -> Study {
     Campaign::parse(Path::new("x.toml"), CAMPAIGN).unwrap().studies.remove(0)
 }
 
+/// The relative deviation that the figures of a block share.
+const DRIFT: f64 = 0.1;
+
 /// Trials of the two cases in 12 blocks, whose figures are normal around 100 and 100 × `ratio` with the relative deviations `noise`, and share
-/// the block's own deviation.
-fn trials(rng: &mut ChaCha8Rng, ratio: f64, noise: [f64; 2]) -> Vec<Trial> {
+/// one with the deviation `drift`.
+fn trials(rng: &mut ChaCha8Rng, ratio: f64, noise: [f64; 2], drift: f64) -> Vec<Trial> {
     let mut all = Vec::new();
     for block in 0..12 {
-        let drift = 0.1 * normal(rng);
+        let drift = drift * normal(rng);
         for (level, value, noise) in [("1", 100.0 * ratio, noise[0]), ("2", 100.0, noise[1])] {
             let value = value * (drift + noise * normal(rng)).exp();
             all.push(trial("s", &[("n", level)], block, value));
@@ -54,13 +57,17 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// The share of runs with a verdict.
+/// The share of runs with a verdict, if the figures of a block drift together.
 fn share(study: &Study, ratio: f64, noise: [f64; 2], wanted: &[ClaimVerdict]) -> f64 {
+    share_with_drift(study, ratio, noise, DRIFT, wanted)
+}
+
+fn share_with_drift(study: &Study, ratio: f64, noise: [f64; 2], drift: f64, wanted: &[ClaimVerdict]) -> f64 {
     const RUNS: usize = 2000;
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let mut found = 0;
     for _ in 0..RUNS {
-        let trials = trials(&mut rng, ratio, noise);
+        let trials = trials(&mut rng, ratio, noise, drift);
         found += usize::from(wanted.contains(&test_claim(study, &trials, &study.claims[0], 12).verdict));
     }
     found as f64 / RUNS as f64
@@ -71,9 +78,16 @@ fn without_a_difference_at_most_five_in_a_hundred_runs_find_one() {
     use ClaimVerdict::{Agrees, DoesNotAgree};
     let study = study();
     for noise in [[0.05, 0.05], [0.02, 0.15], [0.3, 0.3]] {
-        let wrong = share(&study, 1.0, noise, &[Agrees, DoesNotAgree]);
-        assert!(wrong <= 0.05, "{noise:?}: {wrong}");
+        for drift in [0.0, 0.03, DRIFT] {
+            let wrong = share_with_drift(&study, 1.0, noise, drift, &[Agrees, DoesNotAgree]);
+            assert!(wrong <= 0.05, "{noise:?}, drift {drift}: {wrong}");
+        }
     }
+    let mut bound = study.clone();
+    bound.claims[0].than.clear();
+    bound.claims[0].least = Some(100.0);
+    let wrong = share(&bound, 1.0, [0.05, 0.05], &[Agrees, DoesNotAgree]);
+    assert!(wrong <= 0.05, "against a constant: {wrong}");
 }
 
 #[test]
@@ -90,6 +104,10 @@ fn precise_figures_are_decided() {
     use ClaimVerdict::{Agrees, DoesNotAgree, Equal};
     let study = study();
     assert!(share(&study, 1.1, [0.04, 0.04], &[Agrees]) > 0.9);
+    assert!(
+        share_with_drift(&study, 1.15, [0.08, 0.08], 0.0, &[Agrees]) > 0.85,
+        "the samples are not paired"
+    );
     assert!(share(&study, 1.0 / 1.1, [0.04, 0.04], &[DoesNotAgree]) > 0.9);
     assert!(share(&study, 1.0, [0.02, 0.02], &[Equal]) > 0.8);
     let mut range = study.clone();
@@ -104,7 +122,7 @@ fn a_decision_stays_when_more_blocks_follow() {
     let mut rng = ChaCha8Rng::seed_from_u64(8);
     let mut decided = 0;
     for _ in 0..200 {
-        let trials = trials(&mut rng, 1.08, [0.05, 0.05]);
+        let trials = trials(&mut rng, 1.08, [0.05, 0.05], DRIFT);
         let mut last = ClaimVerdict::TooFew;
         for blocks in study.repeats..=12 {
             let verdict = test_claim(&study, &trials, &study.claims[0], blocks).verdict;
@@ -117,15 +135,11 @@ fn a_decision_stays_when_more_blocks_follow() {
 }
 
 #[test]
-fn the_analyses_share_five_per_cent() {
+fn every_block_from_the_first_analysis_on_has_one() {
     for (first, most) in [(3, 12), (1, 4), (5, 5), (2, 100)] {
         let all: Vec<InterimAnalysis> = interim_analyses(first, most, u32::MAX).collect();
-        let sum: f64 = all.iter().map(|at| at.alpha).sum();
-        assert!(
-            (sum - 0.05).abs() < 1e-12 && all.iter().all(|at| at.alpha > 0.0),
-            "{first} of {most}: {sum}"
-        );
         assert_eq!(all.iter().map(|at| at.blocks).collect::<Vec<_>>(), (first..=most).collect::<Vec<_>>());
+        assert!(all.iter().all(|at| 0.0 < at.alpha && at.alpha <= ALPHA));
     }
     // An unfinished run has one analysis.
     let few: Vec<InterimAnalysis> = interim_analyses(3, 12, 2).collect();
@@ -146,4 +160,27 @@ fn a_bound_within_the_interval_is_too_close_to_tell() {
     assert_eq!(verdict(claim, 100.5), ClaimVerdict::Unclear);
     claim.decide = Some(Decide { most: 12, equal: Some(0.5) });
     assert_eq!(of_pairs(claim, pairs(100.5), Some(0.05)).verdict, ClaimVerdict::Unclear);
+}
+
+#[test]
+fn about_is_within_a_tenth_or_the_stated_range() {
+    let about = |range: &str| {
+        let text = CAMPAIGN.replace("than = { n = 2 }", &format!("about = 100\nreport = [100]\n{range}"));
+        Campaign::parse(Path::new("x.toml"), &text).map(|mut campaign| campaign.studies.remove(0))
+    };
+    let pairs = |value: f64| [0.99, 1.0, 1.01].map(|drift| (100.0, value * drift)).to_vec();
+    let verdict = |range, value| of_pairs(&about(range).unwrap().claims[0], pairs(value), Some(0.05)).verdict;
+    assert_eq!(verdict("", 102.0), ClaimVerdict::Agrees);
+    assert_eq!(verdict("", 120.0), ClaimVerdict::DoesNotAgree);
+    assert_eq!(verdict("", 85.0), ClaimVerdict::DoesNotAgree);
+    assert_eq!(verdict("", 110.5), ClaimVerdict::Unclear);
+    assert_eq!(verdict("times = [1, 1.5]", 120.0), ClaimVerdict::Agrees);
+    for (wrong, message) in [
+        ("least = 4", "with least has neither about nor times"),
+        ("than = { n = 2 }", "one of than, least and about"),
+        ("limit = 4", "require than"),
+        ("times = 2", "times with two numbers"),
+    ] {
+        assert!(about(wrong).unwrap_err().to_string().contains(message), "{wrong}");
+    }
 }

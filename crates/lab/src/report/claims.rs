@@ -25,7 +25,7 @@ pub struct ClaimResult {
     pub better: Case,
     /// The case with which it is compared; empty if `least` is set.
     pub than: Case,
-    /// The bound that `better` has to reach, in `unit`.
+    /// The bound that `better` has to reach, in `unit`. With `times`: the value that it is compared with.
     pub least: Option<f64>,
     /// Whether a lower value is better.
     pub lower: bool,
@@ -107,7 +107,7 @@ fn line(
     let show = |v| measures::format(&claim.measure, unit, v);
     match (ours, claim.least) {
         (Some([better, least]), Some(_)) => {
-            line += &format!(" – here {}{}{}", show(better), bound(claim.lower), show(least));
+            line += &format!(" – here {}{} {}", show(better), bound(claim), show(least));
         }
         (Some([better, than]), None) => {
             let (names_better, names_than) = format::apart(&claim.better, &claim.than);
@@ -159,9 +159,13 @@ fn wanted(claim: &Claim, unit: &str) -> String {
     })
 }
 
-/// Formats the relation between the two figures.
-fn bound(lower: bool) -> &'static str {
-    if lower { ", wanted at most " } else { ", wanted at least " }
+/// Formats the relation of the measured figure to the stated one.
+fn bound(claim: &Claim) -> &'static str {
+    match (claim.times, claim.lower) {
+        (Some(_), _) => " against",
+        (None, true) => ", wanted at most",
+        (None, false) => ", wanted at least",
+    }
 }
 
 /// Formats the original's figures, in the measure's unit as in the campaign, and their ratio.

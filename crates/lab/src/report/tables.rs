@@ -77,10 +77,11 @@ pub fn claims(study: &StudyReport) -> Table {
 
 /// Formats the other side of a claim: a case or a bound.
 fn than(claim: &ClaimResult) -> String {
-    match (claim.least, claim.lower) {
-        (None, _) => format::levels(&claim.than),
-        (Some(_), false) => "at least".to_owned(),
-        (Some(_), true) => "at most".to_owned(),
+    match (claim.least, claim.times, claim.lower) {
+        (None, ..) => format::levels(&claim.than),
+        (Some(_), Some(_), _) => "about".to_owned(),
+        (Some(_), None, false) => "at least".to_owned(),
+        (Some(_), None, true) => "at most".to_owned(),
     }
 }
 

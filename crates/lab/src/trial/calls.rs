@@ -41,6 +41,9 @@ impl Calls {
         for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
             put(all, format!("{kind}_call_{name}{suffix}"), self.latencies.quantile(share) as f64, "ns");
         }
+        if let Some(size) = self.sizes.mode() {
+            put(all, format!("{kind}_call_size{suffix}"), size as f64, "bytes");
+        }
     }
 }
 

@@ -169,6 +169,7 @@ fn a_complete_trial() {
     assert_eq!(load.histograms["db"]["write"][0].0, 64 << 10);
     assert!(load.histograms["wal"].is_empty());
     assert_eq!((value("write_call_count.db"), value("write_call_count")), (256.0, 256.0));
+    assert_eq!((value("write_call_size.db"), value("write_call_size")), (65_536.0, 65_536.0));
     assert!(value("write_call_p50.db") > 0.0 && value("write_call_p99.db") >= value("write_call_p50.db"));
     assert!((0.0..value("wall_s")).contains(&value("write_call_s.db")), "{}", value("write_call_s.db"));
     assert!(value("vdev_wait") > 0.0);

@@ -102,3 +102,22 @@ fn the_interval_covers_in_nineteen_of_twenty() {
         .count();
     assert!((1870..=1930).contains(&covered), "{covered} of 2000 intervals contain the truth");
 }
+
+#[test]
+fn the_narrower_interval_is_the_one_of_pairs_that_drift_or_of_samples_that_do_not() {
+    let half = |pairs: &[(f64, f64)], alpha| {
+        let (low, high) = PairedRatio::of_means_at(pairs, alpha).unwrap().interval.unwrap();
+        (high / low).ln() / 2.0
+    };
+    let of = |logs: [(f64, f64); 3]| logs.map(|(a, b): (f64, f64)| (a.exp(), b.exp()));
+    // Deviations of 0.1 in both samples: 4 degrees of freedom instead of 2.
+    let apart = of([(0.0, 0.1), (0.1, 0.0), (-0.1, -0.1)]);
+    let standard_error = (2.0 * 0.01f64 / 3.0).sqrt();
+    assert!((half(&apart, 0.02) / (two_sided_t(0.01, 4.0) * standard_error) - 1.0).abs() < 1e-9);
+    // Equal ratios, but for 0.01, of figures that drift by 1.
+    let together = of([(0.0, 0.0), (1.0, 1.01), (-1.0, -1.01)]);
+    assert!((half(&together, 0.02) / (two_sided_t(0.01, 2.0) * 0.01 / 3f64.sqrt()) - 1.0).abs() < 1e-6);
+    let constant = of([(0.0, 0.1), (0.0, 0.0), (0.0, -0.1)]);
+    assert!((half(&constant, 0.02) / (two_sided_t(0.01, 2.0) * 0.1 / 3f64.sqrt()) - 1.0).abs() < 1e-6);
+    assert_eq!(PairedRatio::of_means_at(&[(1.0, 2.0)], 0.05).unwrap().interval, None);
+}

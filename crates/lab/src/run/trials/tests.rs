@@ -128,6 +128,30 @@ fn with_a_time_limit_cases_that_no_claim_needs_run_last() {
 }
 
 #[test]
+fn a_begun_block_is_finished_before_one_that_decides_more() {
+    let claims = &CAMPAIGN[CAMPAIGN.find("[[study.claim]]").unwrap()..];
+    let header = CAMPAIGN.find("[[study]]").unwrap();
+    let study = |name: &str, claims: &str| {
+        let end = CAMPAIGN.find("[[study.claim]]").unwrap();
+        format!("{}{claims}", &CAMPAIGN[header..end]).replace("name = \"s\"", &format!("name = \"{name}\""))
+    };
+    let last = &claims[claims.rfind("[[study.claim]]").unwrap()..];
+    let text = format!("{}{}{}", &CAMPAIGN[..header], study("one", last), study("two", claims));
+    let campaign = Campaign::parse(Path::new("x.toml"), &text).unwrap();
+    let studies: Vec<&Study> = campaign.studies.iter().collect();
+    let options = options(None);
+    let mut trials = RunTrials::new(1, &campaign, &studies, &options, Vec::new());
+    // A block of the study with one claim has begun; a block of the other one would decide two claims in the same time.
+    let begun = trials.missing().into_iter().flatten().find(|key| key.study == "one").unwrap();
+    let Ok(outcome) = trial(&begun).outcome else { panic!("{begun:?}") };
+    let ended = Trial { outcome: Ok(Outcome { seconds: 1.0, ..outcome }), ..trial(&begun) };
+    trials.ended(ended, &mut |_| {});
+    let blocks = trials.missing();
+    assert_eq!((blocks[0].len(), &*blocks[0][0].study, blocks[0][0].block), (2, "one", begun.block));
+    assert!(blocks[1].iter().all(|key| key.study == "two"), "{blocks:?}");
+}
+
+#[test]
 fn a_hypervisor_that_takes_the_processors_is_named_once() {
     let campaign = Campaign::parse(Path::new("x.toml"), CAMPAIGN).unwrap();
     let studies: Vec<&Study> = campaign.studies.iter().collect();

@@ -76,7 +76,6 @@ final class BackupDuringImport {
         private volatile Stage stage = Stage.QUIET;
         private volatile boolean begun;
         private volatile Exception failed;
-        private boolean ranOut = true;
 
         Importer(Database database, Triples triples) {
             super("importer");
@@ -104,14 +103,20 @@ final class BackupDuringImport {
         public void run() {
             try (ODatabaseSession session = database.local()) {
                 Graph graph = new Graph(session);
-                triples.forEach(triple -> {
-                    if (stage == Stage.END) {
-                        throw new Ended();
+                // Again from the beginning if they end before the backup is moved.
+                while (stage != Stage.END) {
+                    triples.forEach(triple -> {
+                        if (stage == Stage.END) {
+                            throw new Ended();
+                        }
+                        add(graph, triple);
+                    });
+                    if (!begun) {
+                        throw new Failure("the input has no triple");
                     }
-                    add(graph, triple);
-                });
+                }
             } catch (Ended ended) {
-                ranOut = false;
+                // The loop over the triples has ended.
             } catch (IOException | RuntimeException problem) {
                 failed = problem;
             }
@@ -140,9 +145,6 @@ final class BackupDuringImport {
         void say(Report report) {
             if (failed != null) {
                 throw new Failure("the import beside the backup failed: " + failed);
-            }
-            if (ranOut) {
-                throw new Failure("the triples ended before the backup was moved; increase edges");
             }
             latencies.say(report);
             for (Stage of : new Stage[] {Stage.QUIET, Stage.BACKUP, Stage.ARCHIVE}) {
