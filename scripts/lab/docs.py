@@ -35,6 +35,8 @@ def main(arguments):
         return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
     RESULTS.mkdir(exist_ok=True)
     for path in sorted(Path(arguments[0] if arguments else ROOT / "lab-results").glob("*.json")):
+        if not (PAGES / f"{path.stem}.md").exists():
+            continue  # no page has its claims
         results = shortened(json.loads(path.read_text()))
         (RESULTS / path.name).write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     for path in sorted(RESULTS.glob("*.json")):
