@@ -6,7 +6,7 @@
 #   --scale     small (the default) or full (the size of the original study)
 #   --for       time for all campaigns together, as 50m or 6h (default: 50m, or none with --scale); later runs continue
 #   --scratch   directory for pools and logs (default: TMPDIR or /tmp)
-#   CAMPAIGN    runs only these; `poolwright lab list` lists all
+#   CAMPAIGN    runs only these (default: those of SHARES below); `poolwright lab list` lists all
 #
 # Writes results (NAME.db) and reports (NAME.html, NAME.md, NAME.csv, NAME.json) to lab-results/. A second run resumes the first and does not
 # repeat finished trials.
@@ -77,13 +77,10 @@ campaign() {
 # share NAME: the share of a campaign, that of the longest one for an unknown name.
 share() { echo "${SHARES[$1]:-15}"; }
 
-# The names of all campaigns, by their shares.
-all_campaigns() {
+# The names of the campaigns with a share, the smallest first.
+campaigns() {
     local name
-    poolwright lab list --json | python3 -c 'import json, sys
-for campaign in json.load(sys.stdin): print(campaign["name"])' | while read -r name; do
-        echo "$(share "$name") $name"
-    done | sort -n | cut -d " " -f 2
+    for name in "${!SHARES[@]}"; do echo "${SHARES[$name]} $name"; done | sort -n | cut -d " " -f 2
 }
 
 report() {
@@ -103,7 +100,7 @@ main() {
     cd "$POOLWRIGHT_ROOT"
     prepare
     mkdir -p "$RESULTS"
-    [ ${#CAMPAIGNS[@]} -gt 0 ] || mapfile -t CAMPAIGNS < <(all_campaigns)
+    [ ${#CAMPAIGNS[@]} -gt 0 ] || mapfile -t CAMPAIGNS < <(campaigns)
     for name in "${CAMPAIGNS[@]}"; do left=$((left + $(share "$name"))); done
     [ "$LIMIT" = none ] || END=$((SECONDS + LIMIT))
     for name in "${CAMPAIGNS[@]}"; do
