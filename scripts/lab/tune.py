@@ -96,10 +96,9 @@ class Recording:
 
     def today(self):
         """Today's properties of the tuned directory; the levels give all of its datasets the same ones."""
-        properties = {}
-        for role, name, value in self.levels_today():
-            properties |= {**self.study["datasets"][role], name: value}
-        return properties
+        levels = self.levels_today()
+        of_datasets = {name: value for role, _, _ in levels for name, value in self.study["datasets"][role].items()}
+        return of_datasets | {name: value for _, name, value in levels}
 
     def record(self, phase, directory, trace):
         recorder = subprocess.Popen([POOLWRIGHT, "record", "--dir", directory, "-o", trace, "--force"])

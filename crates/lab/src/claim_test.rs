@@ -3,9 +3,9 @@
 //! A claim without a rule is tested once, with all trials of the study. A claim with a rule ([`Decide`](crate::campaign::Decide)) is tested
 //! after every block, from the study's number of blocks on, until it is decided; the first decision stays. The intervals of these analyses are
 //! repeated confidence intervals (C. Jennison, B. W. Turnbull, *Journal of the Royal Statistical Society B* 51, 1989): the analyses share the 5 %
-//! ([`interim_levels`]), so all intervals of a claim together miss the true ratio in at most 5 % of the runs (in simulated ones: 3 to 4.5 %). Each is made from the claim's own
-//! figures ([`PairedRatio::of_means_at`]): variances pooled over a study's cases gave false verdicts in 6 to 10 % of simulated runs whose cases
-//! vary differently.
+//! ([`interim_levels`]), so all intervals of a claim together miss the true ratio in at most 5 % of the runs (in simulated ones: 3 to 4.5 %). Each
+//! is made from the claim's own figures ([`PairedRatio::of_means_at`]): variances pooled over a study's cases gave false verdicts in 6 to 10 % of
+//! simulated runs whose cases vary differently.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

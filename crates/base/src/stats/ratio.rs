@@ -78,8 +78,8 @@ impl PairedRatio {
     /// The geometric mean of the ratios of the pairs (first, second). The interval, which needs two pairs, misses the true ratio with at most
     /// the probability `alpha`. It is the narrower of two around the mean logarithm, each with half of `alpha`: Student's t of
     /// the pairs' differences, in which shared drifts cancel, and Welch's t of the two samples, which has more degrees of freedom (B. L. Welch,
-    /// *Biometrika* 34, 1947) and is too wide if the figures of a pair drift together. The figures of a
-    /// pair must not drift apart. Against a constant, the two are equal.
+    /// *Biometrika* 34, 1947) and is too wide if the figures of a pair drift together. The figures of a pair must not drift apart. Against a
+    /// constant, the two are equal.
     ///
     /// Returns `None` without a usable pair.
     pub fn of_means_at(pairs: &[(f64, f64)], alpha: f64) -> Option<PairedRatio> {

@@ -123,8 +123,13 @@ pub(super) fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
 }
 
 fn foreground(usage: &HashMap<u32, Usage>) -> impl Iterator<Item = (&u32, &Usage)> {
-    let busiest = usage.values().map(|u| u.done).max().unwrap_or(0);
+    let busiest = busiest(usage);
     usage.iter().filter(move |(_, usage)| !usage.is_background(busiest))
+}
+
+/// The operations of the thread that did most.
+fn busiest(usage: &HashMap<u32, Usage>) -> u64 {
+    usage.values().map(|thread| thread.done).max().unwrap_or(0)
 }
 
 /// Returns the usage of each thread over all events, including operations that are not replayed. `longest_fault`:
@@ -134,9 +139,8 @@ pub(super) fn usage(events: &[Event], polls: &HashSet<usize>, longest_fault: u64
     for (index, event) in events.iter().enumerate() {
         usage.entry(event.tid).or_default().take(event, polls.contains(&index), longest_fault);
     }
-    let busiest = usage.values().map(|thread| thread.done).max().unwrap_or(0);
     let work: u64 = foreground(&usage).map(|(_, thread)| thread.done).sum();
-    let is_little = work < LEAST_WORK && (work as f64) < LEAST_WORK_SHARE * busiest as f64;
+    let is_little = work < LEAST_WORK && (work as f64) < LEAST_WORK_SHARE * busiest(&usage) as f64;
     if is_little || foreground(&usage).next().is_none() {
         // Without the work of foreground threads there would be no progress to measure.
         for thread in usage.values_mut() {
