@@ -20,7 +20,7 @@ RESULTS=$POOLWRIGHT_ROOT/lab-results
 INSTALL=yes
 LIMIT=''
 # The campaigns' shares of the time, in minutes of 50. Those with the smallest run first; each leaves the rest of its share to the next.
-declare -A SHARES=([snapshots]=1 [kv-engines]=6 [timeseries]=8 [ldap-import]=10 [orientdb-import]=10 [innodb]=15)
+declare -A SHARES=([snapshots]=1 [kv-engines]=5 [timeseries]=8 [ldap-import]=9 [innodb]=12 [orientdb-import]=15)
 RUN_OPTIONS=()
 FAILED=()
 CAMPAIGNS=()

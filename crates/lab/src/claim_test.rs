@@ -1,7 +1,7 @@
 //! Decides claims: whether the measurements agree with the original's statements.
 //!
 //! A claim without a rule is tested once, with all trials of the study. A claim with a rule ([`Decide`](crate::campaign::Decide)) is tested
-//! after every block, from the study's number of blocks on, until it is decided; the first decision stays. The intervals of these analyses are
+//! after every block, from the second one on, until it is decided; the first decision stays. The intervals of these analyses are
 //! repeated confidence intervals (C. Jennison, B. W. Turnbull, *Journal of the Royal Statistical Society B* 51, 1989): the analyses share the 5 %
 //! ([`interim_levels`]), so all intervals of a claim together miss the true ratio in at most 5 % of the runs (in simulated ones: 3 to 4.5 %). Each
 //! is made from the claim's own figures ([`PairedRatio::of_means_at`]): variances pooled over a study's cases gave false verdicts in 6 to 10 % of
@@ -20,6 +20,8 @@ use crate::store::Trial;
 
 /// The probability with which an interval misses the true ratio.
 const ALPHA: f64 = 0.05;
+/// The number of blocks after which a claim with a rule is tested first: two pairs have an interval.
+pub(crate) const FIRST_TEST: u32 = 2;
 
 /// The result of testing a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -94,7 +96,7 @@ pub(crate) fn test_claim(study: &Study, trials: &[Trial], claim: &Claim, blocks:
     let Some(decide) = claim.decide.filter(|_| measured > 0) else {
         return of_pairs(claim, of_blocks(measured), None);
     };
-    let mut tests = interim_analyses(study.repeats, decide.most, measured)
+    let mut tests = interim_analyses(first_test(study), decide.most, measured)
         .map(|at| of_pairs(claim, of_blocks(at.blocks), Some(at.alpha)))
         .peekable();
     loop {
@@ -103,6 +105,24 @@ pub(crate) fn test_claim(study: &Study, trials: &[Trial], claim: &Claim, blocks:
             return test;
         }
     }
+}
+
+fn first_test(study: &Study) -> u32 {
+    study.repeats.min(FIRST_TEST)
+}
+
+/// Returns the number of further blocks after which an undecided claim is decided if their figures repeat those of the first `blocks` blocks, or
+/// `None` if that is more than its rule allows.
+pub(crate) fn blocks_to_decision(study: &Study, trials: &[Trial], claim: &Claim, blocks: u32) -> Option<u32> {
+    let most = claim.decide?.most;
+    let pairs = test_claim(study, trials, claim, blocks).pairs;
+    let is_decided = |later: &InterimAnalysis| {
+        let number = pairs.len() * later.blocks as usize / blocks.max(1) as usize;
+        let expected = pairs.iter().copied().cycle().take(number).collect();
+        of_pairs(claim, expected, Some(later.alpha)).verdict.is_decided()
+    };
+    let mut later = interim_analyses(first_test(study), most, u32::MAX).filter(|at| at.blocks > blocks);
+    later.find(is_decided).map(|at| at.blocks - blocks)
 }
 
 /// A test of a claim after a block.

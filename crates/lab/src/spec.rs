@@ -68,6 +68,13 @@ pub struct TrialSpec {
 impl TrialSpec {
     /// The `kind` that distinguishes the specification from that of a replay.
     pub const KIND: &'static str = "lab";
+
+    /// Whether the first phase needs the pool's emulated device. Phases before the first cold one only provide its data if none of them is
+    /// measured: they run at the speed of the host's disk, and the pool is imported with the device for the cold phase.
+    pub(crate) fn emulates_from_the_start(&self) -> bool {
+        let cold = self.phases.iter().position(|phase| phase.cold);
+        cold.is_none_or(|cold| self.phases[..cold].iter().any(|phase| phase.measure))
+    }
 }
 
 /// Identity of a trial in a campaign.
@@ -79,4 +86,27 @@ pub struct TrialKey {
     pub case: BTreeMap<String, String>,
     /// Block number, from 0.
     pub block: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_emulated_from_the_first_cold_phase_on_if_none_before_it_is_measured() {
+        let emulates = |phases: &str| {
+            let phases = phases.split(' ').map(|text| {
+                let (measured, cold) = (text.contains('m'), text.contains('c'));
+                serde_json::json!({"name": "p", "measure": measured, "cold": cold})
+            });
+            let spec = serde_json::json!({
+                "kind": "lab", "key": {"study": "s", "case": {}, "block": 0}, "driver": "/d", "parameters": {},
+                "target": {"directory": "/t"}, "datasets": {}, "phases": phases.collect::<Vec<_>>(),
+                "scratch": "/s", "cache": "/c", "tools": "/t", "seed": 1,
+            });
+            serde_json::from_value::<TrialSpec>(spec).unwrap().emulates_from_the_start()
+        };
+        assert!(!emulates("- mc") && !emulates("- - c m") && !emulates("mc"));
+        assert!(emulates("m mc") && emulates("- m c") && emulates("m") && emulates("- m"));
+    }
 }

@@ -38,6 +38,15 @@ def lay(spec):
     driver.say_entropy(driver.samples_of(path, spec.random("samples")))
 
 
+def warm(spec):
+    """Reads the file from its beginning to its end, again and again for the duration of a mix: a cache vdev takes blocks once a second."""
+    end = time.monotonic() + float(spec.get("fio_runtime"))
+    while time.monotonic() < end:
+        with open(spec.path(ROLE) / REPORT["filename"], "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+
+
 def mix(spec):
     """Runs the measured mix; the IOPS are those that fio reports."""
     arguments = [*command(spec), "--output-format=json", "--status-interval=1"]

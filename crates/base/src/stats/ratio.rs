@@ -161,8 +161,12 @@ fn log_ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
 }
 
 /// Half of the interval of the difference of the mean logarithms of two samples, which misses the truth with probability `alpha`. Returns
-/// `None` for fewer than two pairs, figures that are not positive and finite, and two samples without variance.
+/// `None` for fewer than three pairs (with two, it is too narrow if the samples vary differently), figures that are not positive and finite,
+/// and two samples without variance.
 fn welch(pairs: &[(f64, f64)], alpha: f64) -> Option<f64> {
+    if pairs.len() < 3 {
+        return None;
+    }
     let variance_of_mean = |pick: fn(&(f64, f64)) -> f64| {
         let logs: Vec<f64> = pairs.iter().map(|pair| pick(pair).ln()).collect();
         standard_deviation(&logs).powi(2) / logs.len() as f64

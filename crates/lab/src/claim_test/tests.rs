@@ -124,7 +124,7 @@ fn a_decision_stays_when_more_blocks_follow() {
     for _ in 0..200 {
         let trials = trials(&mut rng, 1.08, [0.05, 0.05], DRIFT);
         let mut last = ClaimVerdict::TooFew;
-        for blocks in study.repeats..=12 {
+        for blocks in FIRST_TEST..=12 {
             let verdict = test_claim(&study, &trials, &study.claims[0], blocks).verdict;
             assert!(!last.is_decided() || verdict == last, "{last:?}, then {verdict:?}");
             last = verdict;
@@ -132,6 +132,33 @@ fn a_decision_stays_when_more_blocks_follow() {
         decided += usize::from(last.is_decided());
     }
     assert!(decided > 50, "{decided}");
+}
+
+/// Trials whose figures deviate equally from their mean in each pair of blocks, so that their ratio and deviation stay.
+fn steady_trials(ratio: f64, noise: f64) -> Vec<Trial> {
+    let of_block = |block: u32| {
+        let sign = if block.is_multiple_of(2) { 1.0 } else { -1.0 };
+        [("1", 100.0 * ratio * (1.0 + sign * noise)), ("2", 100.0)]
+            .map(|(level, value)| trial("s", &[("n", level)], block, value))
+    };
+    (0..12).flat_map(of_block).collect()
+}
+
+#[test]
+fn the_expected_number_of_blocks_is_that_until_the_decision() {
+    let study = study();
+    let claim = &study.claims[0];
+    for (ratio, noise) in [(1.1, 0.05), (1.2, 0.08), (0.9, 0.05), (1.0, 0.03), (1.5, 0.2)] {
+        let trials = steady_trials(ratio, noise);
+        let is_decided = |blocks: &u32| test_claim(&study, &trials, claim, *blocks).verdict.is_decided();
+        let decided = (2..=12).find(is_decided).unwrap_or_else(|| panic!("{ratio} {noise}"));
+        for blocks in (2..decided).step_by(2) {
+            let expected = blocks + blocks_to_decision(&study, &trials, claim, blocks).unwrap();
+            assert!(expected.abs_diff(decided) <= 3, "{ratio} {noise}: {expected} after {blocks}, {decided}");
+        }
+    }
+    let hopeless = steady_trials(1.02, 0.3);
+    assert_eq!(blocks_to_decision(&study, &hopeless, claim, 4), None);
 }
 
 #[test]

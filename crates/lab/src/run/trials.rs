@@ -8,7 +8,7 @@ use poolwright_base::stats::mean;
 use super::{Event, Options, Summary};
 use crate::TrialKey;
 use crate::campaign::{Campaign, Case, Claim, Study};
-use crate::claim_test::{ClaimVerdict, test_claim};
+use crate::claim_test::{ClaimVerdict, FIRST_TEST, blocks_to_decision, test_claim};
 use crate::order;
 use crate::outcome::PhaseOutcome;
 use crate::store::Trial;
@@ -34,13 +34,13 @@ const NOTABLE_STEAL: f64 = 5.0;
 /// The trials of a study.
 struct StudyTrials<'a> {
     study: &'a Study,
-    /// The trials of each block that decide claims: in the study's own blocks, those of the cases of claims, in later ones, those of the cases of
-    /// undecided claims. Without a time limit, the study's own blocks have all cases.
+    /// The trials of each block that decide claims: in the first ones, those of the cases of claims, in later ones, those of the cases of
+    /// undecided claims. Without a time limit, the first blocks are those of the study, with all cases.
     blocks: Vec<Block>,
-    /// The number of the study's own blocks.
-    own: usize,
-    /// With a time limit, the other trials of the study's own blocks.
-    others: Vec<Block>,
+    /// The number of the first blocks.
+    first: usize,
+    /// The trials of the study's own blocks: with a time limit, those that decide no claim run last.
+    own: Vec<Block>,
 }
 
 /// Trials of a block of a study, in the order in which they run.
@@ -58,15 +58,17 @@ impl<'a> RunTrials<'a> {
         let mut studies = studies.to_vec();
         studies.sort_by_key(|study| campaign.studies.iter().position(|other| other.name == study.name));
         let of_study = |study: &'a Study| {
-            let own = options.repeats.unwrap_or(study.repeats);
-            let is_first = |key: &TrialKey| {
-                options.limit.is_none() || study.claims.iter().any(|claim| claim.is_of(&key.case))
-            };
-            let of_block = |block| {
-                keys(study, options.seed, block, |_| true).into_iter().partition::<Block, _>(is_first)
-            };
-            let (blocks, others) = (0..own).map(of_block).unzip();
-            StudyTrials { study, blocks, own: own as usize, others }
+            let repeats = options.repeats.unwrap_or(study.repeats);
+            let own: Vec<Block> =
+                (0..repeats).map(|block| keys(study, options.seed, block, |_| true)).collect();
+            if options.limit.is_none() {
+                return StudyTrials { study, blocks: own.clone(), first: own.len(), own };
+            }
+            let continues = options.repeats.is_none() && study.claims.iter().all(|c| c.decide.is_some());
+            let first = if continues { repeats.min(FIRST_TEST) } else { repeats };
+            let is_claimed = |case: &Case| study.claims.iter().any(|claim| claim.is_of(case));
+            let blocks = (0..first).map(|block| keys(study, options.seed, block, is_claimed)).collect();
+            StudyTrials { study, blocks, first: first as usize, own }
         };
         let mut all = RunTrials {
             summary: Summary { run, ..Summary::default() },
@@ -78,28 +80,28 @@ impl<'a> RunTrials<'a> {
             has_warned_of_steal: false,
         };
         all.add_blocks();
-        all.summary.skipped = all.wanted().filter(|key| all.done.contains(key)).count();
+        all.summary.skipped = all.wanted().into_iter().filter(|key| all.done.contains(key)).count();
         all.summary.trials = all.summary.skipped;
         all
     }
 
     /// The event at the beginning.
     pub(super) fn announce(&self, changed: bool, watch: &mut dyn FnMut(Event<'_>)) {
-        watch(Event::Begun { trials: self.wanted().count(), skipped: self.summary.skipped, changed });
+        watch(Event::Begun { trials: self.wanted().len(), skipped: self.summary.skipped, changed });
     }
 
     /// All trials of the blocks.
-    fn wanted(&self) -> impl Iterator<Item = &TrialKey> {
-        self.studies.iter().flat_map(|of| of.blocks.iter().chain(&of.others)).flatten()
+    fn wanted(&self) -> BTreeSet<&TrialKey> {
+        self.studies.iter().flat_map(|of| of.blocks.iter().chain(&of.own)).flatten().collect()
     }
 
-    /// Adds a block to each study with undecided claims whose trials have all ended, as soon as those of the studies' own blocks have. It has the
+    /// Adds a block to each study with undecided claims whose trials have all ended, as soon as those of the studies' first blocks have. It has the
     /// cases of these claims. Only earlier blocks determine them, so that a continued run has the same.
     fn add_blocks(&mut self) {
         let (done, failed) = (&self.done, &self.failed);
         let has_ended = |block: &Block| block.iter().all(|key| done.contains(key) || failed.contains(key));
         if self.options.repeats.is_some()
-            || !self.studies.iter().all(|of| of.blocks[..of.own].iter().all(has_ended))
+            || !self.studies.iter().all(|of| of.blocks[..of.first].iter().all(has_ended))
         {
             return;
         }
@@ -119,20 +121,26 @@ impl<'a> RunTrials<'a> {
         self.failed.contains(key) || self.done.contains(key)
     }
 
-    /// The trials that have not ended, by block: those of the studies' own blocks, those that undecided claims add, the others. Within each, a
-    /// block that has begun comes first, then the blocks that decide most claims in a second.
+    /// The trials that have not ended, by block: those of the studies' first blocks, those that undecided claims add, the others. Within each, a
+    /// block that has begun comes first, then the blocks that are expected to decide most claims in a second.
     pub(super) fn missing(&self) -> Vec<Block> {
         let mut blocks: Vec<((usize, bool), f64, Block)> = Vec::new();
         for of in &self.studies {
-            for (number, block) in of.blocks.iter().chain(&of.others).enumerate() {
-                let left: Block = block.iter().filter(|key| !self.has_ended(key)).cloned().collect();
+            let deciding: BTreeSet<&TrialKey> = of.blocks.iter().flatten().collect();
+            for (number, block) in of.blocks.iter().chain(&of.own).enumerate() {
+                let rank = usize::from(number >= of.first) + usize::from(number >= of.blocks.len());
+                let is_left =
+                    |key: &&TrialKey| !self.has_ended(key) && (rank < 2 || !deciding.contains(*key));
+                let left: Block = block.iter().filter(is_left).cloned().collect();
                 if left.is_empty() {
                     continue;
                 }
-                let rank = usize::from(number >= of.own) + usize::from(number >= of.blocks.len());
-                let open =
-                    if rank == 2 { 0 } else { undecided(of.study, &self.trials, number as u32).count() };
-                let value = open as f64 / self.seconds(&left).unwrap_or(1.0);
+                let decides = match rank {
+                    0 => undecided(of.study, &self.trials, number as u32).count() as f64,
+                    1 => decided_by_a_block(of.study, &self.trials, number as u32),
+                    _ => 0.0,
+                };
+                let value = decides / self.seconds(&left).unwrap_or(1.0);
                 blocks.push(((rank, left.len() == block.len()), value, left));
             }
         }
@@ -142,7 +150,7 @@ impl<'a> RunTrials<'a> {
 
     /// A trial begins in this process.
     pub(super) fn begun(&self, key: &TrialKey, watch: &mut dyn FnMut(Event<'_>)) {
-        let (number, of) = (self.summary.trials + 1, self.wanted().count());
+        let (number, of) = (self.summary.trials + 1, self.wanted().len());
         watch(Event::Trial { key, number, of, left: self.left() });
     }
 
@@ -207,23 +215,28 @@ impl<'a> RunTrials<'a> {
 
     /// Estimates the remaining time.
     fn left(&self) -> Option<Duration> {
-        let missing: Block = self.wanted().filter(|key| !self.has_ended(key)).cloned().collect();
+        let missing: Block = self.wanted().into_iter().filter(|key| !self.has_ended(key)).cloned().collect();
         self.seconds(&missing).map(Duration::from_secs_f64)
     }
 
-    /// Estimates the duration of trials in seconds, from the mean of each study's trials, or of all trials.
+    /// Estimates the duration of trials in seconds, each from the mean of its case's trials, of its study's, or of all.
     fn seconds(&self, block: &Block) -> Option<f64> {
+        let mut by_case: BTreeMap<(&str, &Case), Vec<f64>> = BTreeMap::new();
         let mut by_study: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for trial in &self.trials {
-            if let Ok(outcome) = &trial.outcome {
-                by_study.entry(&trial.key.study).or_default().push(outcome.seconds);
+        for Trial { key, outcome, .. } in &self.trials {
+            if let Ok(outcome) = outcome {
+                by_case.entry((&key.study, &key.case)).or_default().push(outcome.seconds);
+                by_study.entry(&key.study).or_default().push(outcome.seconds);
             }
         }
         let all: Vec<f64> = by_study.values().flatten().copied().collect();
         if all.is_empty() {
             return None;
         }
-        let of = |key: &TrialKey| by_study.get(&*key.study).map_or_else(|| mean(&all), |v| mean(v));
+        let of = |key: &TrialKey| {
+            let known = by_case.get(&(&*key.study, &key.case)).or_else(|| by_study.get(&*key.study));
+            mean(known.unwrap_or(&all))
+        };
         Some(block.iter().map(of).sum())
     }
 }
@@ -234,13 +247,25 @@ fn keys(study: &Study, seed: u64, block: u32, chosen: impl Fn(&Case) -> bool) ->
     cases.map(|case| TrialKey { study: study.name.clone(), case, block }).collect()
 }
 
-/// The claims that get a block in addition to the first `blocks` ones. A claim whose cases have no figures is not among them.
+/// The claims that get a block in addition to the first `blocks` ones: those that more blocks are expected to decide, or all undecided ones if
+/// that is none. A claim whose cases have no figures is not among them.
 fn continued<'a>(study: &'a Study, trials: &[Trial], blocks: u32) -> Vec<&'a Claim> {
     let gets_more = |claim: &Claim| claim.decide.is_some_and(|decide| blocks < decide.most);
-    undecided(study, trials, blocks)
+    let open: Vec<&Claim> = undecided(study, trials, blocks)
         .filter(|(claim, verdict)| *verdict != ClaimVerdict::NotMeasured && gets_more(claim))
         .map(|(claim, _)| claim)
-        .collect()
+        .collect();
+    let is_decided_later = |claim: &&Claim| blocks_to_decision(study, trials, claim, blocks).is_some();
+    let promising: Vec<&Claim> = open.iter().copied().filter(is_decided_later).collect();
+    if promising.is_empty() { open } else { promising }
+}
+
+/// The number of claims that a block after the first `blocks` ones is expected to decide: a claim that needs n blocks counts as 1/n.
+fn decided_by_a_block(study: &Study, trials: &[Trial], blocks: u32) -> f64 {
+    undecided(study, trials, blocks)
+        .filter_map(|(claim, _)| blocks_to_decision(study, trials, claim, blocks))
+        .map(|needed| 1.0 / f64::from(needed))
+        .sum()
 }
 
 /// The claims that the first `blocks` blocks do not decide.

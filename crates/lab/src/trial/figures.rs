@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use poolwright_base::stats::mean;
+
 use super::sampler::{Delta, SeriesByName, Snapshot, Sums};
 use super::target::Size;
 use crate::{Measure, Series};
@@ -66,11 +68,11 @@ pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snap
     }
     let inside = snapshots.iter().filter(|snapshot| snapshot.at > first.at && snapshot.at < last.at);
     // A window of less than a second has only the snapshots at its edges.
-    let mut queue: Vec<u64> = inside.filter_map(|snapshot| snapshot.runnable).collect();
+    let mut queue: Vec<f64> = inside.filter_map(|snapshot| snapshot.runnable).collect();
     if queue.is_empty() {
         queue = [first, last].iter().filter_map(|snapshot| snapshot.runnable).collect();
     }
-    put(&mut all, "run_queue", queue.iter().sum::<u64>() as f64 / queue.len() as f64, "count");
+    put(&mut all, "run_queue", mean(&queue), "count");
     if let Some(moved) = window.counters() {
         let sums = Sums::of(&moved);
         for (name, value, unit) in [
@@ -141,7 +143,7 @@ pub fn of_snapshots(snapshots: &[Snapshot], began: Instant) -> SeriesByName {
 
 fn levels(all: &mut SeriesByName, snapshot: &Snapshot, at: f64) {
     if let Some(runnable) = snapshot.runnable {
-        add_point(all, "run_queue", "count", at, runnable as f64);
+        add_point(all, "run_queue", "count", at, runnable);
     }
     if let Some(bytes) = snapshot.memory {
         add_point(all, "memory_available", "bytes", at, bytes as f64);
@@ -220,7 +222,7 @@ mod tests {
                 iowait: 20 * n,
                 ..CpuTimes::default()
             }),
-            runnable: Some(n),
+            runnable: Some(n as f64),
             memory: Some(1 << 30),
             used: Some(n << 20),
             disk: Some(DiskStats { busy_ms: 250 * n, queued_ms: 3000 * n, requests: 100 * n }),

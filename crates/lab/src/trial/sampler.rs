@@ -10,6 +10,7 @@ use poolwright_base::device::Device;
 use poolwright_base::memory;
 use poolwright_base::memory_limit::MemoryGroup;
 use poolwright_base::process::{CpuTicks, clock_ticks_per_second};
+use poolwright_base::stats::mean;
 use poolwright_openzfs::{VdevStats, ZilStats};
 
 use super::processes;
@@ -25,8 +26,8 @@ pub struct Snapshot {
     pub at: Instant,
     /// CPU time of the host.
     pub host: Option<CpuTimes>,
-    /// Runnable threads of the host.
-    pub runnable: Option<u64>,
+    /// Runnable threads of the host: the mean of the readings since the previous snapshot.
+    pub runnable: Option<f64>,
     /// `MemAvailable` in bytes.
     pub memory: Option<u64>,
     /// Memory of the trial in bytes, if it is limited: all of its processes, and the page cache.
@@ -67,8 +68,7 @@ impl<'a> Sampler<'a> {
         Snapshot {
             at: Instant::now(),
             host: host.map(|host| host.times),
-            // Without this thread, as `sar -q` counts.
-            runnable: host.and_then(|host| host.runnable).map(|threads| threads.saturating_sub(1)),
+            runnable: host.and_then(other_runnable),
             memory: memory::available(),
             used: self.group.as_ref().and_then(MemoryGroup::usage),
             disk: self.disk.and_then(DiskStats::read),
@@ -78,29 +78,43 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Takes a snapshot once a second until `stop` is set, and a last one unless the previous one is less than
-    /// a quarter of a second old.
+    /// Takes a snapshot once a second and counts runnable threads twenty times a second, until `stop` is set. Takes a
+    /// last snapshot unless the previous one is less than a quarter of a second old.
     pub fn watch(&self, stop: &AtomicBool) -> Vec<Snapshot> {
         let start = Instant::now();
         let mut snapshots = vec![self.snapshot()];
+        let mut runnable: Vec<f64> = Vec::new();
+        let averaged = |runnable: &mut Vec<f64>| {
+            let mut snapshot = self.snapshot();
+            runnable.extend(snapshot.runnable);
+            snapshot.runnable = (!runnable.is_empty()).then(|| mean(runnable));
+            runnable.clear();
+            snapshot
+        };
         for n in 1u32.. {
             while start.elapsed() < EVERY * n {
                 if stop.load(Ordering::Acquire) {
                     if snapshots.last().is_some_and(|last| last.at.elapsed() >= EVERY / 4) {
-                        snapshots.push(self.snapshot());
+                        snapshots.push(averaged(&mut runnable));
                     }
                     return snapshots;
                 }
                 let left = (EVERY * n).saturating_sub(start.elapsed());
-                std::thread::sleep(left.min(Duration::from_millis(50)));
+                std::thread::sleep(left.min(EVERY / 20));
+                runnable.extend(HostCpu::read().and_then(other_runnable));
             }
             // Skip ticks that were missed while the sampler was busy.
             if start.elapsed() < EVERY * (n + 1) {
-                snapshots.push(self.snapshot());
+                snapshots.push(averaged(&mut runnable));
             }
         }
         snapshots
     }
+}
+
+/// Returns the runnable threads without this one, as `sar -q` counts.
+fn other_runnable(host: HostCpu) -> Option<f64> {
+    host.runnable.map(|threads| threads.saturating_sub(1) as f64)
 }
 
 /// Returns the sum of the servers' CPU times; `None` without a server, or if one of them has ended.

@@ -148,7 +148,9 @@ pub fn create(spec: &TrialSpec, setting: &Setting) -> Result<Box<dyn Target>> {
     Ok(match &spec.target {
         TargetSpec::Pool(pool) => {
             let dir = spec.scratch.join("target");
-            let main = |datasets: &_| PoolTarget::create(pool, datasets, &spec.places, &dir, setting);
+            let emulates = spec.emulates_from_the_start();
+            let main =
+                |datasets: &_| PoolTarget::create(pool, datasets, &spec.places, &dir, emulates, setting);
             if spec.pools.is_empty() {
                 Box::new(main(&spec.datasets)?)
             } else {

@@ -187,7 +187,8 @@ fn a_pool() {
     }
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("target");
-    let target = PoolTarget::create(&small_pool(), &datasets(), &BTreeMap::new(), &at, &setting()).unwrap();
+    let target =
+        PoolTarget::create(&small_pool(), &datasets(), &BTreeMap::new(), &at, true, &setting()).unwrap();
     suite(Box::new(target), Kind::Pool);
 }
 

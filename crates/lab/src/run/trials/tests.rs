@@ -123,8 +123,11 @@ fn with_a_time_limit_cases_that_no_claim_needs_run_last() {
     let options = Options { limit: Some(std::time::Duration::from_secs(60)), ..options(None) };
     let mut trials = RunTrials::new(1, &campaign, &studies, &options, Vec::new());
     let ran = run(&mut trials, usize::MAX);
-    let unclaimed: Vec<usize> = (0..ran.len()).filter(|n| ran[*n].key.case["n"] == "4").collect();
-    assert_eq!((ran.len(), unclaimed), (16, vec![13, 14, 15]), "after the blocks of undecided claims");
+    let of = |trials: &[Trial], level: &str| trials.iter().filter(|t| t.key.case["n"] == level).count();
+    assert_eq!(ran.len(), 16);
+    assert!(ran[..6].iter().all(|t| t.key.block < 2), "two blocks of the cases of claims");
+    assert_eq!((of(&ran[6..12], "1"), of(&ran[6..12], "2")), (3, 3), "blocks of the undecided claim");
+    assert_eq!((of(&ran[12..], "3"), of(&ran[12..], "4")), (1, 3), "the rest of the study's three blocks");
 }
 
 #[test]

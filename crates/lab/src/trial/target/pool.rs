@@ -49,6 +49,8 @@ pub struct PoolTarget {
     roles: Vec<String>,
     places: BTreeMap<String, PathBuf>,
     owner: Option<Owner>,
+    /// Whether the device is emulated; from the first cold phase on it is.
+    emulates: bool,
     /// Number of traces started so far.
     recording: BTreeMap<String, Recorded>,
     traces: u32,
@@ -71,7 +73,8 @@ impl Owner {
 
 impl PoolTarget {
     /// Creates the pool and a dataset for every role, and mounts them in their `places`, or in a directory with
-    /// the role's name. Everything is below `dir`, including the registry of pools.
+    /// the role's name. Everything is below `dir`, including the registry of pools. Unless `emulates` is set, the
+    /// pool's device is emulated only from the first cold phase on.
     ///
     /// # Errors
     /// Fails if the path of the directory is too long for a socket, or if the pool or a dataset cannot be created or
@@ -81,6 +84,7 @@ impl PoolTarget {
         datasets: &BTreeMap<String, Settings>,
         places: &BTreeMap<String, PathBuf>,
         dir: &Path,
+        emulates: bool,
         setting: &Setting,
     ) -> Result<PoolTarget> {
         let mut roles: Vec<String> = datasets.keys().cloned().collect();
@@ -93,6 +97,7 @@ impl PoolTarget {
             roles,
             places: places.clone(),
             owner: None,
+            emulates,
             recording: BTreeMap::new(),
             traces: 0,
         };
@@ -162,7 +167,7 @@ impl PoolTarget {
         let mut command = self.verb();
         command.arg("mount").arg(&self.name).arg(self.dir.join("root"));
         command.args(["--json", "--arc", &self.spec.arc]);
-        if self.spec.device != "none" {
+        if self.emulates && self.spec.device != "none" {
             command.args(["--device", &self.spec.device]);
         }
         for (name, value) in &self.spec.tunables {
@@ -373,6 +378,7 @@ impl Target for PoolTarget {
             self.stop_owner()?;
             self.recording.clear();
             self.files().iter().try_for_each(|file| forget_pages(file))?;
+            self.emulates = true;
             self.start_owner()?;
             return self.mount_all(record);
         }

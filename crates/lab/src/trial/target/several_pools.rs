@@ -40,7 +40,8 @@ impl SeveralPools {
         for (name, pool) in &spec.pools {
             let dir = spec.scratch.join(format!("target-{name}"));
             let datasets = datasets_of(Some(name));
-            let target = PoolTarget::create(pool, &datasets, &BTreeMap::new(), &dir, setting)?;
+            let emulates = spec.emulates_from_the_start();
+            let target = PoolTarget::create(pool, &datasets, &BTreeMap::new(), &dir, emulates, setting)?;
             pools.push((name.clone(), target));
         }
         Ok(SeveralPools { pools, pool_of: spec.pool_of.clone() })
