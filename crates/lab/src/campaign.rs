@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use cases::{base_value, property_value, settings, value_text};
 pub use cases::{cases, matches};
+pub(crate) use measure::is_of_the_lab;
 pub use measure::{DriverFigure, DriverMeasures, Improvement, MEASURES, MeasureInfo};
 pub use value::SnapshotRule;
 

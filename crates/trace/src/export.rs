@@ -1,5 +1,6 @@
-//! Exports traces for other tools: CSV, and fio's I/O log for `fio --read_iolog`.
+//! Exports traces: CSV, fio's I/O log for `fio --read_iolog`, and a trace whose names are replaced.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,9 +12,13 @@ use serde::Serialize;
 use crate::error::{Error, Result, io};
 use crate::layout::Role;
 use crate::schema::{COLUMNS, NO_GAP};
-use crate::{Event, Gap, Op, Reader, path_text};
+use crate::writer::write_whole;
+use crate::{Event, File, Gap, Op, Pseudonyms, Reader, Writer, path_text};
 
-/// An export format.
+/// The name of the format of [`export_trace`].
+const TRACE: &str = "trace";
+
+/// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// All columns of the trace, with a header line; fields are quoted as in RFC 4180.
@@ -48,29 +53,73 @@ pub struct ExportSummary {
     pub skipped: BTreeMap<String, u64>,
 }
 
-/// Writes all events of `reader` to `out`. `target` is the name of `out` in messages.
+/// Writes all events of `reader` to `out` as text. `target` is the name of `out` in messages.
 ///
 /// # Errors
 ///
 /// Returns an error if the trace is damaged, if `out` cannot be written, or if the format cannot represent a file name.
-pub fn export(reader: &Reader, format: Format, out: &mut dyn Write, target: &Path) -> Result<ExportSummary> {
-    let mut done = ExportSummary {
-        format: format.name().to_owned(),
-        output: target.to_owned(),
-        events: 0,
-        skipped: BTreeMap::new(),
+pub fn export(
+    reader: &Reader,
+    format: Format,
+    pseudonyms: Option<&Pseudonyms>,
+    out: &mut dyn Write,
+    target: &Path,
+) -> Result<ExportSummary> {
+    let files = match pseudonyms {
+        Some(pseudonyms) => Cow::Owned(hidden(reader, pseudonyms)),
+        None => Cow::Borrowed(reader.files()),
     };
+    let mut done = summary(format.name(), target);
     match format {
-        Format::Csv => csv(reader, out, target, &mut done)?,
-        Format::FioIolog => fio_iolog(reader, out, target, &mut done)?,
+        Format::Csv => csv(reader, &files, out, target, &mut done)?,
+        Format::FioIolog => fio_iolog(reader, &files, out, target, &mut done)?,
     }
     out.flush().map_err(io("write", target))?;
     Ok(done)
 }
 
-fn csv(reader: &Reader, out: &mut dyn Write, target: &Path, done: &mut ExportSummary) -> Result<()> {
-    let paths: Vec<_> = reader.files().iter().map(|file| quoted(&file.path)).collect();
-    let roles: Vec<_> = reader.files().iter().map(|file| file.role.map_or("", Role::name)).collect();
+/// Writes a trace with all events of `reader`, and pseudonyms instead of names, to `target`, which is replaced if it is a trace.
+///
+/// # Errors
+///
+/// Returns an error if the trace is damaged, or if `target` cannot be written or is another file than a trace. There is then no new trace.
+pub fn export_trace(reader: &Reader, pseudonyms: &Pseudonyms, target: &Path) -> Result<ExportSummary> {
+    let events = write_whole(target, |part| {
+        let mut writer = Writer::create(part, pseudonyms.meta(reader.meta()))?;
+        for file in hidden(reader, pseudonyms) {
+            writer.file(file);
+        }
+        for event in reader.events() {
+            writer.push(event?)?;
+        }
+        Ok(writer.finish()?.events)
+    })?;
+    Ok(ExportSummary { events, ..summary(TRACE, target) })
+}
+
+/// The file table with pseudonyms.
+fn hidden(reader: &Reader, pseudonyms: &Pseudonyms) -> Vec<File> {
+    reader.files().iter().map(|file| pseudonyms.file(file)).collect()
+}
+
+fn summary(format: &str, target: &Path) -> ExportSummary {
+    ExportSummary {
+        format: format.to_owned(),
+        output: target.to_owned(),
+        events: 0,
+        skipped: BTreeMap::new(),
+    }
+}
+
+fn csv(
+    reader: &Reader,
+    files: &[File],
+    out: &mut dyn Write,
+    target: &Path,
+    done: &mut ExportSummary,
+) -> Result<()> {
+    let paths: Vec<_> = files.iter().map(|file| quoted(&file.path)).collect();
+    let roles: Vec<_> = files.iter().map(|file| file.role.map_or("", Role::name)).collect();
     writeln!(out, "{}", COLUMNS.map(|column| column.name).join(",")).map_err(io("write", target))?;
     for event in reader.events() {
         let Event { t_ns, dur_ns, op, file, offset, len, pid, tid, flags, gap } = event?;
@@ -99,9 +148,15 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path, done: &mut ExportSummary) -> Result<()> {
+fn fio_iolog(
+    reader: &Reader,
+    files: &[File],
+    out: &mut dyn Write,
+    target: &Path,
+    done: &mut ExportSummary,
+) -> Result<()> {
     let used = used_files(reader)?;
-    let names = || reader.files().iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| &file.path);
+    let names = || files.iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| &file.path);
     if let Some(path) = names().find(|path| path.is_empty() || path.contains(char::is_whitespace)) {
         let why = format!(
             "fio cannot read the file name {path:?}, which is empty or contains blanks; export to CSV instead"
@@ -130,7 +185,7 @@ fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path, done: &mut Exp
             continue;
         };
         now = (event.t_ns / 1000).max(now); // fio requires ascending times
-        let path = &reader.files()[event.file as usize].path;
+        let path = &files[event.file as usize].path;
         put(out, now, path, format_args!("{action} {} {}", event.offset, event.len))?;
         done.events += 1;
     }

@@ -396,7 +396,7 @@ fn real_path_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
 }
 
 /// Refuses to overwrite a file that is not a trace, such as a data file given to `-o` by mistake.
-pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
+fn refuse_foreign(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() && found.len() > 0 => match crate::Reader::open(path) {
             Ok(_) | Err(Error::Truncated(_) | Error::Newer { .. } | Error::Corrupt { .. }) => Ok(()),
@@ -405,6 +405,26 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
         },
         _ => Ok(()), // the creation that follows reports other errors better
     }
+}
+
+/// Has `write` make a file beside `target`, and gives it this name if it succeeds. Otherwise an earlier trace of the name stays.
+///
+/// # Errors
+///
+/// Returns [`Error::NotOverwritten`] if `target` is not a trace, the error of `write`, or an I/O error if the file cannot be renamed.
+pub(crate) fn write_whole<T>(target: &Path, write: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    refuse_foreign(target)?;
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".partial-{}", std::process::id()));
+    let partial = target.with_file_name(name);
+    let written = write(&partial).and_then(|done| {
+        std::fs::rename(&partial, target).map_err(io("create", target))?;
+        Ok(done)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&partial); // the first error is reported
+    }
+    written
 }
 
 #[cfg(test)]

@@ -104,6 +104,13 @@ pub const MEASURES: &[MeasureRow] = &[
     ("write_call_size", "most frequent size of write calls, rounded down to a power of two", "bytes", None),
 ];
 
+/// Whether a measure, `PHASE/NAME.ROLE` or `NAME`, is one of the lab.
+pub(crate) fn is_of_the_lab(whole: &str) -> bool {
+    let name = whole.split_once('/').map_or(whole, |(_, name)| name);
+    let base = name.split_once('.').map_or(name, |(base, _)| base);
+    MEASURES.iter().any(|row| row.0 == base)
+}
+
 /// Suffixes of a driver's latencies, and their words.
 pub(super) const QUANTILES: [(&str, &str); 6] = [
     ("p50", "median"),

@@ -136,7 +136,7 @@ pub fn subtitle(report: &Report) -> String {
     )
 }
 
-/// Formats the verdicts: `Of the original's 7 claims 5 agree, 1 does not, 1 shows no difference beyond noise`.
+/// Formats the verdicts: `The original's 7 claims: 5 agree, 1 does not agree, 1 with no difference beyond noise`.
 pub fn verdicts(report: &Report) -> String {
     let parts = report.verdicts().into_iter().map(|(verdict, n)| match verdict {
         ClaimVerdict::Agrees if n == 1 => "1 agrees".to_owned(),
@@ -150,10 +150,13 @@ pub fn verdicts(report: &Report) -> String {
         ClaimVerdict::NotMeasured => format!("{n} not measured"),
     });
     match report.claims().count() {
-        0 => "The original makes no claims that are checked here".to_owned(),
+        0 => "The campaign checks no claims".to_owned(),
         all => {
             let claims = counted(all as u64, "claim");
-            format!("The original's {claims}: {}", parts.collect::<Vec<_>>().join(", "))
+            let is_of_a_report =
+                report.claims().any(|claim| !claim.source.is_empty() || claim.original.is_some());
+            let whose = if is_of_a_report { "original's" } else { "campaign's" };
+            format!("The {whose} {claims}: {}", parts.collect::<Vec<_>>().join(", "))
         }
     }
 }

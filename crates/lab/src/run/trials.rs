@@ -7,7 +7,7 @@ use poolwright_base::stats::mean;
 
 use super::{Event, Options, Summary};
 use crate::TrialKey;
-use crate::campaign::{Campaign, Case, Claim, Study};
+use crate::campaign::{Campaign, Case, Claim, Study, is_of_the_lab};
 use crate::claim_test::{ClaimVerdict, FIRST_TEST, blocks_to_decision, test_claim};
 use crate::order;
 use crate::outcome::PhaseOutcome;
@@ -129,9 +129,10 @@ impl<'a> RunTrials<'a> {
             let deciding: BTreeSet<&TrialKey> = of.blocks.iter().flatten().collect();
             for (number, block) in of.blocks.iter().chain(&of.own).enumerate() {
                 let rank = usize::from(number >= of.first) + usize::from(number >= of.blocks.len());
-                let is_left =
-                    |key: &&TrialKey| !self.has_ended(key) && (rank < 2 || !deciding.contains(*key));
-                let left: Block = block.iter().filter(is_left).cloned().collect();
+                let of_rank: Vec<&TrialKey> =
+                    block.iter().filter(|key| rank < 2 || !deciding.contains(*key)).collect();
+                let left: Block =
+                    of_rank.iter().copied().filter(|key| !self.has_ended(key)).cloned().collect();
                 if left.is_empty() {
                     continue;
                 }
@@ -141,7 +142,7 @@ impl<'a> RunTrials<'a> {
                     _ => 0.0,
                 };
                 let value = decides / self.seconds(&left).unwrap_or(1.0);
-                blocks.push(((rank, left.len() == block.len()), value, left));
+                blocks.push(((rank, left.len() == of_rank.len()), value, left));
             }
         }
         blocks.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
@@ -175,8 +176,8 @@ impl<'a> RunTrials<'a> {
         self.add_blocks();
     }
 
-    /// Warns of measures that the first trial of a study does not have, or has in another unit: only the driver determines what it
-    /// reports.
+    /// Warns of measures of the driver that the first trial of a study does not have, and of measures in another unit: only the driver determines
+    /// what it reports. Which measures of the lab exist depends on the case, for example those of snapshots.
     fn warn_of_measures(&self, trial: &Trial, watch: &mut dyn FnMut(Event<'_>)) {
         let Some(study) = self.studies.iter().map(|of| of.study).find(|s| s.name == trial.key.study) else {
             return;
@@ -188,6 +189,7 @@ impl<'a> RunTrials<'a> {
         for measure in named.chain(criteria) {
             let (unit, study) = (study.info(measure).unit, &study.name);
             match outcome.measure(measure) {
+                None if is_of_the_lab(measure) => {}
                 None => {
                     watch(Event::Note(format!("study {study:?}: the first trial has no measure {measure:?}")))
                 }
@@ -247,8 +249,8 @@ fn keys(study: &Study, seed: u64, block: u32, chosen: impl Fn(&Case) -> bool) ->
     cases.map(|case| TrialKey { study: study.name.clone(), case, block }).collect()
 }
 
-/// The claims that get a block in addition to the first `blocks` ones: those that more blocks are expected to decide, or all undecided ones if
-/// that is none. A claim whose cases have no figures is not among them.
+/// The claims that get a block in addition to the first `blocks` ones: the undecided ones, and from the study's `repeats` on, of these only those that
+/// more blocks are expected to decide, if there are any. A claim whose cases have no figures is not among them.
 fn continued<'a>(study: &'a Study, trials: &[Trial], blocks: u32) -> Vec<&'a Claim> {
     let gets_more = |claim: &Claim| claim.decide.is_some_and(|decide| blocks < decide.most);
     let open: Vec<&Claim> = undecided(study, trials, blocks)
@@ -257,7 +259,7 @@ fn continued<'a>(study: &'a Study, trials: &[Trial], blocks: u32) -> Vec<&'a Cla
         .collect();
     let is_decided_later = |claim: &&Claim| blocks_to_decision(study, trials, claim, blocks).is_some();
     let promising: Vec<&Claim> = open.iter().copied().filter(is_decided_later).collect();
-    if promising.is_empty() { open } else { promising }
+    if blocks < study.repeats || promising.is_empty() { open } else { promising }
 }
 
 /// The number of claims that a block after the first `blocks` ones is expected to decide: a claim that needs n blocks counts as 1/n.

@@ -1,5 +1,6 @@
 //! `poolwright trace` as a user runs it.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use assert_cmd::Command;
@@ -66,6 +67,45 @@ fn an_export_comes_back() {
     let onto = ["trace", "export", "t.parquet", "-o", "t.parquet", "--force"];
     poolwright(dir.path()).args(onto).assert().code(2);
     assert_eq!(Reader::open(dir.path().join("t.parquet")).unwrap().len(), 5);
+}
+
+#[test]
+fn an_anonymised_trace_has_no_names_and_the_same_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = LOG.replace("/db/t.ibd", "/srv/customers/orders.ibd");
+    std::fs::write(dir.path().join("customers.iolog"), log).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = poolwright(dir.path());
+        command.env("POOLWRIGHT_STATE_DIR", dir.path().join("state")).args(args);
+        command
+    };
+    run(&["trace", "import", "customers.iolog", "-o", "t.parquet"]).assert().success();
+    let hidden = ["trace", "export", "t.parquet", "--format", "trace", "-o", "hidden.parquet", "--anonymise"];
+    let done = json("trace-export", run(&hidden).arg("--json"));
+    assert_eq!((done["format"].as_str(), done["events"].as_u64()), (Some("trace"), Some(5)));
+    let show = |name: &str| {
+        let mut shown = json("trace-show", &mut run(&["trace", "show", name, "--json"]));
+        shown["subject"] = serde_json::Value::Null;
+        let path = shown["files"][0]["path"].take();
+        (shown, path.as_str().unwrap().to_owned())
+    };
+    let (before, after) = (show("t.parquet"), show("hidden.parquet"));
+    assert_eq!(before.0, after.0);
+    assert!(after.1.ends_with(".ibd") && !after.1.contains("orders"), "{}", after.1);
+    let bytes = std::fs::read(dir.path().join("hidden.parquet")).unwrap();
+    for name in [&b"customers"[..], b"orders"] {
+        assert!(!bytes.windows(name.len()).any(|window| window == name), "{}", String::from_utf8_lossy(name));
+    }
+    // The key stays, so that later exports have the same pseudonyms.
+    let csv = run(&["trace", "export", "t.parquet", "--anonymise"]).assert().success();
+    let csv = String::from_utf8_lossy(&csv.get_output().stdout).into_owned();
+    assert!(csv.contains(&after.1) && !csv.contains("orders"), "{csv}");
+    let key = std::fs::metadata(dir.path().join("state/pseudonyms.key")).unwrap();
+    assert_eq!((key.len(), key.permissions().mode() & 0o777), (32, 0o600));
+    run(&hidden).assert().code(3);
+    run(&hidden).arg("--force").assert().success();
+    run(&hidden[..hidden.len() - 1]).arg("--force").assert().code(2);
+    run(&["trace", "export", "t.parquet", "--format", "trace", "--anonymise"]).assert().code(2);
 }
 
 #[test]

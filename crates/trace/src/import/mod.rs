@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Result, io};
-use crate::writer::refuse_foreign;
+use crate::writer::write_whole;
 use crate::{Encoding, Event, File, Meta, Summary, Writer, layout, path_text};
 use poolwright_base::units::{counted, format_size};
 
@@ -168,42 +168,32 @@ pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<Impo
     let mut input = BufReader::new(disk);
     let head = input.fill_buf().map_err(io("read", source))?;
     check_format(source, format, head)?;
-    refuse_foreign(target)?;
-    let partial = partial_name(target);
     let meta = Meta {
         creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).to_owned(),
         probe_set: FORMAT.to_owned(),
         subject: format!("import:{}", path_text::encode(source)),
         ..Meta::default()
     };
-    let mut sink =
-        Sink { writer: Writer::create(&partial, meta)?, ids: HashMap::new(), last_ns: 0, notes: Vec::new() };
     let mut lines = Lines { path: source, input: &mut input, number: 0, buffer: Vec::new() };
-    let done = fio::import(&mut lines, &mut sink).and_then(|()| match sink {
-        Sink { ref writer, .. } if writer.is_empty() => {
-            Err(Error::Import { path: source.to_owned(), why: "it contains no events".to_owned() })
+    let (summary, notes) = write_whole(target, |partial| {
+        let writer = Writer::create(partial, meta)?;
+        let mut sink = Sink { writer, ids: HashMap::new(), last_ns: 0, notes: Vec::new() };
+        fio::import(&mut lines, &mut sink)?;
+        if sink.writer.is_empty() {
+            return Err(Error::Import { path: source.to_owned(), why: "it contains no events".to_owned() });
         }
-        mut sink => {
-            let notes = std::mem::take(&mut sink.notes);
-            Ok((sink.finish()?, notes))
-        }
-    });
-    let named = done.and_then(|(summary, notes)| {
-        std::fs::rename(&partial, target).map_err(io("create", target))?;
-        Ok(ImportSummary {
-            format: FORMAT.to_owned(),
-            trace: target.to_owned(),
-            events: summary.events,
-            files: summary.files,
-            bytes: summary.bytes,
-            duration_s: summary.duration_ns as f64 / 1e9,
-            notes,
-        })
-    });
-    if named.is_err() {
-        let _ = std::fs::remove_file(&partial); // the first error is reported
-    }
-    named
+        let notes = std::mem::take(&mut sink.notes);
+        Ok((sink.finish()?, notes))
+    })?;
+    Ok(ImportSummary {
+        format: FORMAT.to_owned(),
+        trace: target.to_owned(),
+        events: summary.events,
+        files: summary.files,
+        bytes: summary.bytes,
+        duration_s: summary.duration_ns as f64 / 1e9,
+        notes,
+    })
 }
 
 fn check_format(source: &Path, format: Option<&str>, head: &[u8]) -> Result<()> {
@@ -220,10 +210,4 @@ fn check_format(source: &Path, format: Option<&str>, head: &[u8]) -> Result<()> 
         None if is_iolog(head) => Ok(()),
         None => Err(Error::UnrecognisedFormat { path, known: FORMAT.to_owned() }),
     }
-}
-
-fn partial_name(target: &Path) -> PathBuf {
-    let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".partial-{}", std::process::id()));
-    target.with_file_name(name)
 }

@@ -3,6 +3,8 @@
 //! A pattern is a path. In its components, `*` matches any run of characters, `?` one character, and `#` one or more
 //! digits; `\#` is a literal number sign. The component `**` matches one or more components.
 
+use std::ops::Range;
+
 /// Whether the pattern matches the whole `path`.
 pub(crate) fn matches(pattern: &[&str], path: &[&str]) -> bool {
     match pattern.split_first() {
@@ -36,6 +38,33 @@ fn component(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
+/// The parts of a path's component that the `*` of a component of a pattern match, each as short as possible, in order. What a `?` matches must be a
+/// hexadecimal digit. Returns `None` if the pattern does not match.
+pub(crate) fn starred(pattern: &str, name: &str) -> Option<Vec<Range<usize>>> {
+    let is_hex = |(wildcard, byte): (u8, u8)| wildcard != b'?' || byte.is_ascii_hexdigit();
+    if !component(pattern.as_bytes(), name.as_bytes()) || !pattern.bytes().zip(name.bytes()).all(is_hex) {
+        return None;
+    }
+    let (mut parts, mut pattern, mut from) = (Vec::new(), pattern, 0);
+    while let Some(at) = pattern.find('*') {
+        let (before, rest) = (&pattern[..at], &pattern[at..]);
+        let fits =
+            |pattern: &str, range: Range<usize>| component(pattern.as_bytes(), &name.as_bytes()[range]);
+        let borders = |from: usize| (from..=name.len()).filter(|at| name.is_char_boundary(*at));
+        let is_start = |start: &usize| fits(before, from..*start) && fits(rest, *start..name.len());
+        let start = borders(from).rfind(is_start)?;
+        let end = borders(start).find(|end| fits(&rest[1..], *end..name.len()))?;
+        parts.push(start..end);
+        (pattern, from) = (&rest[1..], end);
+    }
+    Some(parts)
+}
+
+/// The length of all parts.
+pub(crate) fn total(parts: &[Range<usize>]) -> usize {
+    parts.iter().map(Range::len).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +87,28 @@ mod tests {
         assert!(!ends("binlog.#", "binlog.index"));
         assert!(ends("0??", "01f") && !ends("0??", "01") && !ends("0??", "01ff"));
         assert!(ends("**/indexdb/**", "x/indexdb/y/z"));
+    }
+
+    #[test]
+    fn the_starred_parts_are_found() {
+        let parts = |pattern, name: &'static str| {
+            let parts = starred(pattern, name)?;
+            Some(parts.into_iter().map(|part| &name[part]).collect::<Vec<_>>())
+        };
+        for (pattern, name, found) in [
+            ("*.ibd", "orders.ibd", Some(vec!["orders"])),
+            ("*-bin.#", "shop-bin.000012", Some(vec!["shop"])),
+            ("ib_logfile*", "ib_logfile0", Some(vec!["0"])),
+            ("#*", "2619_fsm", Some(vec!["_fsm"])),
+            ("pg_wal", "pg_wal", Some(vec![])),
+            ("*.ibd", "orders.frm", None),
+            ("\\#sql*", "#sql-ä", Some(vec!["-ä"])),
+            ("*mrk*", "price.cmrk3", Some(vec!["price.c", "3"])),
+            ("0??", "0a1", Some(vec![])),
+            ("0??", "0tt", None),
+        ] {
+            assert_eq!(parts(pattern, name), found, "{pattern} {name}");
+        }
     }
 
     proptest! {

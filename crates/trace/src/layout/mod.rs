@@ -7,6 +7,7 @@ mod table;
 mod usage;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -227,6 +228,18 @@ pub fn detect_paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Option<&'st
     let most = hits.iter().copied().max().filter(|most| *most > 0)?;
     let best = || LAYOUTS.iter().zip(&hits).filter(|(_, n)| **n == most).map(|(layout, _)| layout);
     best().find(|layout| layout.marks_among(&paths)).or_else(|| best().next())
+}
+
+/// The parts of a path's component that no layout recognizes: the whole of it, or what the `*` of a pattern match.
+pub(crate) fn free_parts(name: &str) -> Vec<Range<usize>> {
+    let patterns = LAYOUTS.iter().flat_map(|layout| {
+        let files = layout.files.iter().map(|(pattern, _)| *pattern);
+        files.chain(layout.markers.iter().copied().flatten().copied())
+    });
+    let is_specific = |part: &&str| !part.chars().all(|character| matches!(character, '*' | '?'));
+    let recognized = patterns.flat_map(|pattern| pattern.split('/').filter(is_specific));
+    let found = recognized.filter_map(|part| glob::starred(part, name));
+    found.min_by_key(|parts| glob::total(parts)).unwrap_or_else(|| std::iter::once(0..name.len()).collect())
 }
 
 fn components(path: &str) -> Vec<&str> {

@@ -110,7 +110,7 @@ fn names_that_are_not_utf_8_stay_different_and_come_back() {
     assert_eq!(names, [b"/d/\xff".to_vec(), b"/d/\xfe".to_vec()]);
     let mut exported = Vec::new();
     let reader = Reader::open(dir.path().join("t.parquet")).unwrap();
-    export(&reader, Format::FioIolog, &mut exported, Path::new("x")).unwrap();
+    export(&reader, Format::FioIolog, None, &mut exported, Path::new("x")).unwrap();
     let reads = |log: &[u8]| {
         log.split(|b| *b == b'\n').filter(|line| line.windows(6).any(|w| w == b" read ")).count()
     };
@@ -137,7 +137,8 @@ fn an_exported_log_comes_back_the_same() {
     let path = dir.path().join("t.parquet");
     trace.save(&path).unwrap();
     let mut log = Vec::new();
-    let done = export(&Reader::open(&path).unwrap(), Format::FioIolog, &mut log, Path::new("log")).unwrap();
+    let done =
+        export(&Reader::open(&path).unwrap(), Format::FioIolog, None, &mut log, Path::new("log")).unwrap();
     assert_eq!(done.events + done.skipped.values().sum::<u64>(), 3000);
     let back = import_text(&dir.path().join(""), &log).map_err(|e| e.to_string());
     let kept = |t: &Trace| -> Vec<_> {
@@ -157,10 +158,10 @@ fn a_file_name_with_blanks_is_refused_for_fio_and_quoted_in_csv() {
     trace.files[2].path = "/db/a, \"b\"".to_owned();
     trace.save(&path).unwrap();
     let reader = Reader::open(&path).unwrap();
-    let refused = export(&reader, Format::FioIolog, &mut Vec::new(), Path::new("x"));
+    let refused = export(&reader, Format::FioIolog, None, &mut Vec::new(), Path::new("x"));
     assert!(matches!(refused, Err(Error::Export { .. })));
     let mut csv = Vec::new();
-    assert_eq!(export(&reader, Format::Csv, &mut csv, Path::new("x")).unwrap().events, 50);
+    assert_eq!(export(&reader, Format::Csv, None, &mut csv, Path::new("x")).unwrap().events, 50);
     let csv = String::from_utf8(csv).unwrap();
     assert_eq!(csv.lines().count(), 51);
     let header = "t_ns,dur_ns,op,file,path,role,offset,len,pid,tid,flags,gap_cpu_ns,gap_ready_ns,gap_wake_ns,waker,gap_served_ns\n";
@@ -204,7 +205,7 @@ fn fio_replays_an_exported_log_and_its_log_is_imported() {
         assert_eq!(report["jobs"][0][name]["total_ios"].as_u64(), Some(ours), "{name}");
     }
     let mut log = Vec::new();
-    export(&Reader::open(&path).unwrap(), Format::FioIolog, &mut log, Path::new("again")).unwrap();
+    export(&Reader::open(&path).unwrap(), Format::FioIolog, None, &mut log, Path::new("again")).unwrap();
     std::fs::write(dir.path().join("again"), log).unwrap();
     let replay =
         ["--name=r", "--read_iolog=again", "--replay_no_stall=1", "--output-format=json", "--ioengine=psync"];

@@ -120,4 +120,8 @@ fn the_narrower_interval_is_the_one_of_pairs_that_drift_or_of_samples_that_do_no
     let constant = of([(0.0, 0.1), (0.0, 0.0), (0.0, -0.1)]);
     assert!((half(&constant, 0.02) / (two_sided_t(0.01, 2.0) * 0.1 / 3f64.sqrt()) - 1.0).abs() < 1e-6);
     assert_eq!(PairedRatio::of_means_at(&[(1.0, 2.0)], 0.05).unwrap().interval, None);
+    // Two pairs that vary by a factor of 2 have the assumed deviation, those that are equal their own.
+    let known = two_sided_t(0.01, f64::INFINITY) * LARGEST_DEVIATION;
+    assert!((half(&[(1.0, 10.0), (2.0, 10.0)], 0.02) / known - 1.0).abs() < 1e-9);
+    assert_eq!(half(&[(1.0, 2.0), (1.0, 2.0)], 0.02), 0.0);
 }

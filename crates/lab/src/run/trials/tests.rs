@@ -155,6 +155,34 @@ fn a_begun_block_is_finished_before_one_that_decides_more() {
 }
 
 #[test]
+fn the_block_that_is_expected_to_decide_a_claim_runs_before_one_that_is_not() {
+    let claims = &CAMPAIGN[CAMPAIGN.find("[[study.claim]]").unwrap()..];
+    let header = CAMPAIGN.find("[[study]]").unwrap();
+    let last = &claims[claims.rfind("[[study.claim]]").unwrap()..];
+    let study = |name: &str| {
+        let text = &CAMPAIGN[header..CAMPAIGN.find("[[study.claim]]").unwrap()];
+        format!("{text}{last}").replace("name = \"s\"", &format!("name = \"{name}\""))
+    };
+    let text = format!("{}{}{}", &CAMPAIGN[..header], study("far"), study("near"));
+    let campaign = Campaign::parse(Path::new("x.toml"), &text.replace("most = 5", "most = 12")).unwrap();
+    let studies: Vec<&Study> = campaign.studies.iter().collect();
+    let options = options(None);
+    let mut trials = RunTrials::new(1, &campaign, &studies, &options, Vec::new());
+    while let Some(key) = next(&trials).filter(|key| key.block < 3) {
+        let noise = [1.0, 1.3, 0.8][key.block as usize];
+        let value = match (&*key.study, &*key.case["n"]) {
+            ("far", "2") => 10.0 * noise,
+            ("near", "2") => 10.7 + noise,
+            _ => 10.0,
+        };
+        let ended = Trial { key: key.clone(), ..statistics::tests::trial(&key.study, &[], key.block, value) };
+        trials.ended(ended, &mut |_| {});
+    }
+    let next: Vec<String> = trials.missing().iter().map(|block| block[0].study.clone()).collect();
+    assert_eq!(next, ["near", "far"]);
+}
+
+#[test]
 fn a_hypervisor_that_takes_the_processors_is_named_once() {
     let campaign = Campaign::parse(Path::new("x.toml"), CAMPAIGN).unwrap();
     let studies: Vec<&Study> = campaign.studies.iter().collect();
