@@ -33,7 +33,7 @@ fn again(trace: &PathBuf, events: u64) {
     assert_eq!(reader.len(), events);
     assert!(reader.events().all(|event| event.is_ok()));
     let mut out = Vec::new();
-    let Ok(done) = export::export(&reader, Format::FioIolog, &mut out, trace) else { return };
+    let Ok(done) = export::export(&reader, Format::FioIolog, None, &mut out, trace) else { return };
     drop(reader);
     // The export omits files with no exportable operation, and an import needs at least one event.
     if done.events == 0 {
