@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use poolwright_fuzz::{cache_input, sealed, with_file};
 use poolwright_mrc::input::Format;
 use poolwright_trace::export::{self, Format as Exported};
-use poolwright_trace::{Op, Reader, stats};
+use poolwright_trace::{Op, Pseudonyms, Reader, stats};
 
 /// Limit of transferred bytes for the statistics, which visit every block of a transfer.
 const MOVED: u64 = 1 << 24;
@@ -44,9 +44,12 @@ fn read(path: &Path) {
         moved = moved.saturating_add(if counts { event.len.min(1 << 31) } else { 0 });
     }
     let mut out = Vec::new();
+    let pseudonyms = Pseudonyms::new([0; Pseudonyms::KEY_BYTES]);
     for format in Exported::ALL {
-        out.clear();
-        let _ = export::export(&reader, format, &mut out, path);
+        for pseudonyms in [None, Some(&pseudonyms)] {
+            out.clear();
+            let _ = export::export(&reader, format, pseudonyms, &mut out, path);
+        }
     }
     if moved < MOVED
         && let Ok(stats) = stats::collect(&reader)
