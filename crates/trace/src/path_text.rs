@@ -48,6 +48,19 @@ pub fn decode(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
+/// The text with a mark instead of each number.
+pub(crate) fn with_numbers_as(mark: char, text: &str) -> String {
+    let mut marked = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '0'..='9' if marked.ends_with(mark) => {}
+            '0'..='9' => marked.push(mark),
+            c => marked.push(c),
+        }
+    }
+    marked
+}
+
 /// The byte of the escape with which the text begins.
 fn escaped(text: &[u8]) -> Option<u8> {
     let digit = |digit: u8| char::from(digit).to_digit(16);

@@ -7,7 +7,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::layout::free_parts;
-use crate::{File, Meta};
+use crate::{File, Meta, path_text};
 
 /// Bytes of a pseudonym's hash. With 100,000 names, two have the same one with a probability of 2·10⁻⁵.
 const HASH_BYTES: usize = 6;
@@ -78,14 +78,7 @@ impl Pseudonyms {
             return part.to_owned();
         }
         let numbers = part.split(|c| !is_digit(c)).filter(|number| !number.is_empty());
-        let mut text = String::with_capacity(part.len());
-        for c in part.chars() {
-            match is_digit(c) {
-                true if text.ends_with('\0') => {}
-                true => text.push('\0'), // which no name contains
-                false => text.push(c),
-            }
-        }
+        let text = path_text::with_numbers_as('\0', part); // no name contains it
         let hash = Sha256::new().chain_update(self.key).chain_update(text).finalize();
         let letter = |nibble: u8| char::from(b'a' + nibble);
         let letters = hash[..HASH_BYTES].iter().flat_map(|byte| [letter(byte >> 4), letter(byte & 15)]);

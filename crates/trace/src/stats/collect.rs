@@ -9,7 +9,7 @@ use super::{
     Throughput, WORKING_SET_BLOCKS, WorkingSetSize,
 };
 use crate::layout::{self, Role, Usage, by_use};
-use crate::{Event, File, Flags, Meta, Op, Reader, Result, Trace};
+use crate::{Event, File, Flags, Meta, Op, Reader, Result, Trace, path_text};
 
 /// Streams a trace and returns its statistics.
 ///
@@ -222,15 +222,7 @@ impl Collector {
 /// A path with each number in the file's name replaced by `#`.
 fn without_digits(path: &str) -> String {
     let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let mut pattern = format!("{dir}/");
-    for c in name.chars() {
-        match c {
-            '0'..='9' if pattern.ends_with('#') => {}
-            '0'..='9' => pattern.push('#'),
-            c => pattern.push(c),
-        }
-    }
-    pattern
+    format!("{dir}/{}", path_text::with_numbers_as('#', name))
 }
 
 impl Counts {
