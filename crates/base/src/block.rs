@@ -1,6 +1,6 @@
 //! Block devices: their counters and sector sizes.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::device::Device;
@@ -59,7 +59,16 @@ pub fn device_below(path: &Path) -> Option<Device> {
 /// The physical sector size in bytes of the block device below `dir`. Returns `None` if its file system is not on a single block
 /// device.
 pub fn physical_sector(dir: &Path) -> Option<u64> {
-    let Device { major, minor } = Device::of_file(dir)?;
+    sector_of(Device::of_file(dir)?)
+}
+
+/// The physical sector size in bytes of a block device or partition, by the path of its device file. Returns `None` if it is none.
+pub fn physical_sector_of(device: &Path) -> Option<u64> {
+    let meta = std::fs::metadata(device).ok()?;
+    meta.file_type().is_block_device().then(|| sector_of(Device::from_raw(meta.rdev())))?
+}
+
+fn sector_of(Device { major, minor }: Device) -> Option<u64> {
     let device = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     let read = |file: &str| std::fs::read_to_string(device.join(file)).ok()?.trim().parse().ok();
     // A partition has no queue; its parent directory is that of the disk.
@@ -87,5 +96,11 @@ mod tests {
     fn a_file_system_without_a_block_device() {
         assert_eq!(device_below(Path::new("/proc")), None);
         assert_eq!(physical_sector(Path::new("/proc")), None);
+        assert_eq!(physical_sector_of(Path::new("/dev/null")), None);
+        // Some machine may have no disk at all.
+        let disks = std::fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
+        for disk in disks.map(|disk| Path::new("/dev").join(disk.file_name())).filter(|path| path.exists()) {
+            assert!(physical_sector_of(&disk).is_some_and(|bytes| bytes >= 512), "{disk:?}");
+        }
     }
 }

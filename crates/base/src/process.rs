@@ -270,6 +270,8 @@ pub struct WritableFile {
     pub mount: Option<u64>,
     /// Its path, as the process would see it; ` (deleted)` follows that of a removed file.
     pub path: PathBuf,
+    /// Whether it was opened with `O_DIRECT`.
+    pub is_direct: bool,
 }
 
 /// The files that the process has open for writing. Only texts of `/proc` are read: `stat(2)` on a link in `/proc/PID/fd` would query the
@@ -277,10 +279,12 @@ pub struct WritableFile {
 pub fn open_for_writing(pid: i32) -> impl Iterator<Item = WritableFile> {
     descriptors(pid).filter_map(move |link| {
         let info = directory(pid).join("fdinfo").join(link.file_name()?);
-        let info = std::fs::read_to_string(info).ok().filter(|info| is_writable(info))?;
+        let info = std::fs::read_to_string(info).ok()?;
+        let flags = open_flags(&info).filter(|flags| flags & WRITING != 0)?;
         // Pipes, sockets and the like have names, not paths.
         let path = std::fs::read_link(&link).ok().filter(|path| path.is_absolute())?;
-        Some(WritableFile { link, mount: number(&info, "mnt_id:"), path })
+        let is_direct = flags & rustix::fs::OFlags::DIRECT.bits() != 0;
+        Some(WritableFile { link, mount: number(&info, "mnt_id:"), path, is_direct })
     })
 }
 
@@ -289,11 +293,13 @@ fn number(fdinfo: &str, name: &str) -> Option<u64> {
     fdinfo.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
-/// Whether the access mode in `flags`, which is octal, permits writing.
-fn is_writable(fdinfo: &str) -> bool {
-    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & 0o3 != 0)
+/// The bits of the access mode of `open(2)` that permit writing: `O_WRONLY` and `O_RDWR`.
+const WRITING: u32 = 0o3;
+
+/// The flags with which the file was opened; the text is octal.
+fn open_flags(fdinfo: &str) -> Option<u32> {
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    u32::from_str_radix(flags.trim(), 8).ok()
 }
 
 /// The files that the process has mapped such that writes to the memory change the file, with the device numbers of their file systems.

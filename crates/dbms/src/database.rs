@@ -55,7 +55,7 @@ impl DatabaseKind {
     }
 
     /// The kind of database of a layout.
-    fn of_layout(name: &str) -> Option<DatabaseKind> {
+    pub fn of_layout(name: &str) -> Option<DatabaseKind> {
         match name {
             "postgresql" => Some(DatabaseKind::Postgresql),
             "mariadb" => Some(DatabaseKind::Mariadb),

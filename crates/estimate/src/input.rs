@@ -1,9 +1,9 @@
 //! The files to estimate: those that `du -x` would count, with each inode once.
 
 use std::collections::HashSet;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use poolwright_base::{cannot, quoted};
@@ -187,9 +187,9 @@ impl Input {
     }
 }
 
-/// Opens the file for reading. With `O_NONBLOCK`, this does not block if a pipe has replaced the file.
+/// Opens the file for reading; refuses anything that has replaced it and is not a regular file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
+    poolwright_base::regular::open(path)
 }
 
 impl Entry {

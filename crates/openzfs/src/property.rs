@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use poolwright_base::recordsize::{RECORDSIZES, invalid_recordsize, is_recordsize};
 
 pub(crate) use spelling::number;
-pub use spelling::{canonical, compressions};
+pub use spelling::{canonical, compressions, is_size};
 
 use crate::{Error, Result};
 

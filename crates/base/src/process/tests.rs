@@ -56,9 +56,9 @@ fn lines_of_maps_and_fdinfo() {
         assert_eq!(shared_writable(&line(mode)), None, "{mode}");
     }
     assert_eq!(shared_writable(b"7f00-7f01 rw-s 00000000 00:00 0"), None);
-    assert!(is_writable("pos:\t0\nflags:\t0100002\n") && is_writable("flags:\t0100001"));
+    assert_eq!(open_flags("pos:\t0\nflags:\t0140002\n"), Some(0o140_002));
+    assert_eq!(open_flags("pos:\t0\n"), None);
     assert_eq!(number("pos:\t0\nflags:\t02\nmnt_id:\t31\nino:\t7\n", "mnt_id:"), Some(31));
-    assert!(!is_writable("pos:\t0\nflags:\t0100000\n") && !is_writable(""));
 }
 
 #[test]
@@ -77,4 +77,24 @@ fn this_process() {
     drop(file);
     assert_eq!(own_executable().canonicalize().unwrap(), own_executable_for_others().canonicalize().unwrap());
     assert!(effective_capabilities().is_ok());
+}
+
+#[test]
+fn files_open_for_writing_and_with_o_direct() {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let open = |name: &str, flags: i32| {
+        std::fs::File::options().write(true).create(true).custom_flags(flags).open(root.join(name))
+    };
+    let plain = open("plain", 0).unwrap();
+    let direct = open("direct", rustix::fs::OFlags::DIRECT.bits() as i32);
+    let found: Vec<_> = open_for_writing(std::process::id() as i32).collect();
+    let is_direct = |name: &str| found.iter().find(|of| of.path == root.join(name)).map(|of| of.is_direct);
+    assert_eq!(is_direct("plain"), Some(false));
+    match direct {
+        Ok(_open) => assert_eq!(is_direct("direct"), Some(true)),
+        Err(why) => eprintln!("skipped: this file system has no direct I/O: {why}"),
+    }
+    drop(plain);
 }

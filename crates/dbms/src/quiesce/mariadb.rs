@@ -1,7 +1,6 @@
 //! MariaDB: the stages of a backup in one session of its client.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,11 +8,8 @@ use serde_json::Value;
 use super::{QuiesceFacts, QuiesceOptions, QuiesceSession, START_TIME};
 use crate::client::{ClientFailure, ClientSession};
 use crate::directories::DatabaseDirs;
-use crate::owner;
-use crate::program::command_as;
+use crate::mariadb::{PRINT, client};
 
-/// Prints the mark that ends an answer.
-const PRINT: &str = "SELECT 'MARK';";
 /// How long a question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(60);
 
@@ -43,7 +39,7 @@ pub(super) fn begin(
     options: &QuiesceOptions,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<BlockedCommits, ClientFailure> {
-    let mut session = ClientSession::start(client(root, options)?)?;
+    let mut session = ClientSession::start(client(root, &options.programs, options.connect.as_deref())?)?;
     let answer = session.ask(QUESTION, PRINT, QUESTION_TIME, is_interrupted)?;
     let found: Value = answer.first().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     let directories = check_directories(&found, root, sources)?;
@@ -62,24 +58,6 @@ pub(super) fn begin(
     let facts = layout.chain(directories).collect();
     let facts = QuiesceFacts { version: Some(text("version")), facts, backup_label: None };
     Ok(BlockedCommits { session, facts })
-}
-
-/// The client, as the owner of the data directory: a server can request any file that its client can read.
-fn client(root: &Path, options: &QuiesceOptions) -> Result<Command, ClientFailure> {
-    let program = options.programs.find_one_of(&["mariadb", "mysql"]);
-    let program = program.ok_or_else(|| ClientFailure::Ended("mariadb is not installed".to_owned()))?;
-    let owner = owner::of_directory(root)?;
-    let mut command = command_as(owner, &program);
-    let connect: Vec<&str> = options.connect.as_deref().unwrap_or_default().split_whitespace().collect();
-    command.args(&connect);
-    // The client would take the user who has logged in, before `sudo`.
-    let names_user =
-        |option: &&str| ["--user", "-u", "--defaults"].iter().any(|beginning| option.starts_with(beginning));
-    if let Some(user) = owner::name_of(owner.0).filter(|_| !connect.iter().any(names_user)) {
-        command.arg(format!("--user={user}"));
-    }
-    command.args(["--batch", "--raw", "--skip-column-names", "--unbuffered", "--skip-reconnect"]);
-    Ok(command)
 }
 
 /// The server's directories outside of its data directory, by the names of the variables; an error if the backup lacks one.

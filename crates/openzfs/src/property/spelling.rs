@@ -35,7 +35,7 @@ const KERNEL_SIZES: &[&str] =
     &["reservation", "refreservation", "special_small_blocks", "volsize", "volblocksize", "dnodesize"];
 
 /// Whether the values of a property are sizes. The limit of each user (`userquota@NAME`) is one too.
-fn is_size(property: &str) -> bool {
+pub fn is_size(property: &str) -> bool {
     let (kind, name) = property.split_once('@').unwrap_or((property, ""));
     let mut known = super::PROPERTIES.iter().chain(super::LIMITS);
     known.any(|of| of.name == property && of.size)

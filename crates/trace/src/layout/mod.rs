@@ -201,18 +201,25 @@ pub fn detect(dir: &Path) -> Option<&'static Layout> {
 
 /// Returns the layout with the root directory of the database. Of several databases, it returns the topmost.
 pub fn locate(dir: &Path) -> Option<LocatedLayout> {
+    locate_all(dir).next()
+}
+
+/// As [`locate`]: all databases, each before those that are deeper. It does not search in the directory of a database for others.
+pub fn locate_all(dir: &Path) -> impl Iterator<Item = LocatedLayout> {
     let mut queue = VecDeque::from([(dir.to_owned(), 0)]);
     let mut seen = 0;
-    while let Some((root, depth)) = queue.pop_front() {
-        let paths = names_below(&root, "", 3, &mut seen);
-        if let Some(layout) = LAYOUTS.iter().find(|layout| layout.is_at(&root, &paths)) {
-            return Some(LocatedLayout { layout, root });
+    std::iter::from_fn(move || {
+        while let Some((root, depth)) = queue.pop_front() {
+            let paths = names_below(&root, "", 3, &mut seen);
+            if let Some(layout) = LAYOUTS.iter().find(|layout| layout.is_at(&root, &paths)) {
+                return Some(LocatedLayout { layout, root });
+            }
+            if depth < DEPTH && seen < ENTRIES {
+                queue.extend(subdirectories(&root).into_iter().map(|sub| (sub, depth + 1)));
+            }
         }
-        if depth < DEPTH && seen < ENTRIES {
-            queue.extend(subdirectories(&root).into_iter().map(|sub| (sub, depth + 1)));
-        }
-    }
-    None
+        None
+    })
 }
 
 /// Returns the layout that matches most of the given paths, for a trace whose files are not accessible. It must match

@@ -37,6 +37,8 @@ pub struct DatasetSpace {
     pub written: Option<u64>,
     /// The limit for the dataset and its descendants; 0 means none.
     pub quota: Option<u64>,
+    /// The size of a volume; `None` for a file system.
+    pub volume_size: Option<u64>,
 }
 
 /// Parses the output of `zfs list -Hp -t filesystem,volume -o` [`COLUMNS`].
@@ -75,5 +77,6 @@ fn parse_dataset(row: &Row<'_>) -> Result<DatasetSpace, MalformedOutput> {
         compress_ratio: row.ratio(12)?,
         written: row.number(14)?,
         quota: row.number(15)?,
+        volume_size: row.number(19)?,
     })
 }

@@ -9,6 +9,8 @@ pub struct Release {
     pub major: u32,
     /// The second number: 3 of 2.3.4.
     pub minor: u32,
+    /// The third number: 4 of 2.3.4; 0 if there is none.
+    pub patch: u32,
     /// The version as printed, with the packager's suffix: `2.3.2-2~bpo12+2`.
     pub text: String,
 }
@@ -46,7 +48,8 @@ pub fn parse_release(text: &str) -> Option<Release> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let mut numbers = text[..end].split('.').map(str::parse);
     let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    Some(Release { major, minor, text: text.to_owned() })
+    let patch = numbers.next().and_then(Result::ok).unwrap_or(0);
+    Some(Release { major, minor, patch, text: text.to_owned() })
 }
 
 #[cfg(test)]
@@ -75,6 +78,7 @@ mod tests {
         let release = parse_version("zfs-2.3.2-1").unwrap().userland;
         assert!(release.is_at_least(2, 3) && release.is_at_least(2, 1) && release.is_at_least(1, 9));
         assert!(!release.is_at_least(2, 4) && !release.is_at_least(3, 0));
-        assert_eq!(release.text, "2.3.2-1");
+        assert_eq!((release.patch, release.text.as_str()), (2, "2.3.2-1"));
+        assert_eq!(parse_release("2.4-rc1").unwrap().patch, 0);
     }
 }
