@@ -19,6 +19,8 @@ use crate::Error;
 const POLL: Duration = Duration::from_millis(100);
 /// How long a client may take to end.
 const END_TIME: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are kept at most.
+const MAX_ANSWER: usize = 64 << 20;
 /// Bytes of a program's messages that an error shows.
 const SHOWN: u64 = 2000;
 
@@ -151,11 +153,23 @@ impl ClientSession {
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<(Vec<String>, String), ClientFailure> {
         let end = Instant::now() + limit;
-        let mut before = Vec::new();
+        let (mut before, mut bytes) = (Vec::new(), 0);
         loop {
             match self.lines.recv_timeout(POLL) {
                 Ok(line) if is_wanted(&line) => return Ok((before, line)),
-                Ok(line) => before.push(line),
+                Ok(line) => {
+                    bytes += line.len();
+                    before.push(line);
+                    if bytes > MAX_ANSWER {
+                        return Err(ClientFailure::Ended(format!(
+                            "{}: the answer is too long",
+                            self.program
+                        )));
+                    }
+                    if Instant::now() >= end {
+                        return Err(ClientFailure::Late(limit));
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
                 Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(ClientFailure::Interrupted),
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= end => {

@@ -110,7 +110,7 @@ pub fn joined(paths: &[PathBuf]) -> String {
 }
 
 /// The first bytes of each SQLite database.
-const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+pub(crate) const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// The SQLite databases below a directory. Symbolic links are not followed.
 pub fn sqlite_files(dir: &Path) -> Vec<PathBuf> {

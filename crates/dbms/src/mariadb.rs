@@ -28,6 +28,13 @@ pub fn client(root: &Path, programs: &Programs, connect: Option<&str>) -> Result
     if let Some(user) = owner::name_of(owner.0).filter(|_| !connect.iter().any(names_user)) {
         command.arg(format!("--user={user}"));
     }
-    command.args(["--batch", "--raw", "--skip-column-names", "--unbuffered", "--skip-reconnect"]);
+    command.args([
+        "--batch",
+        "--raw",
+        "--skip-column-names",
+        "--unbuffered",
+        "--skip-reconnect",
+        "--local-infile=0",
+    ]);
     Ok(command)
 }

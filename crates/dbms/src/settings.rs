@@ -2,31 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::client::{ClientFailure, ClientSession};
-use crate::database::{DatabaseKind, sqlite_files};
+use crate::database::{DatabaseKind, SQLITE_MAGIC};
 use crate::mariadb;
 use crate::postgresql::{self, PostgresqlServer};
 use crate::program::Programs;
 
 /// The settings of MariaDB and MySQL that are read, besides `datadir`.
-const MARIADB: [&str; 8] = [
+const MARIADB: [&str; 6] = [
     "innodb_buffer_pool_size",
     "innodb_data_file_buffering",
     "innodb_doublewrite",
     "innodb_flush_log_at_trx_commit",
     "innodb_flush_method",
     "innodb_flush_neighbors",
-    "innodb_page_size",
-    "sync_binlog",
 ];
 /// The settings of PostgreSQL that are read, besides `data_directory`. `shared_buffers` is in bytes.
 const POSTGRESQL: [&str; 5] =
     ["fsync", "full_page_writes", "synchronous_commit", "wal_init_zero", "wal_recycle"];
+/// The number of SQLite files whose mode is read.
+const SQLITE_FILES: usize = 100;
 /// The setting of PostgreSQL that is converted to bytes.
 const POSTGRESQL_CACHE: &str = "shared_buffers";
 
@@ -93,10 +93,10 @@ fn of_postgresql(
     Ok(texts.collect())
 }
 
-/// The settings of the SQLite databases below a directory: `journal_mode` is `wal` if one of them is in WAL mode, `delete` otherwise (which
-/// stands for all modes with a rollback journal). Empty if there is none.
-pub fn of_sqlite(dir: &Path) -> BTreeMap<String, String> {
-    let modes: Vec<bool> = sqlite_files(dir).iter().filter_map(|file| is_in_wal_mode(file)).collect();
+/// The settings of SQLite databases: `journal_mode` is `wal` if one of the first 100 files is in WAL mode, `delete` otherwise (which stands
+/// for all modes with a rollback journal). Empty if none of the files is one.
+pub fn of_sqlite(files: &[PathBuf]) -> BTreeMap<String, String> {
+    let modes: Vec<bool> = files.iter().take(SQLITE_FILES).filter_map(|file| is_in_wal_mode(file)).collect();
     let mode = if modes.contains(&true) { "wal" } else { "delete" };
     let found = modes.first().map(|_| ("journal_mode".to_owned(), mode.to_owned()));
     found.into_iter().collect()
@@ -104,11 +104,11 @@ pub fn of_sqlite(dir: &Path) -> BTreeMap<String, String> {
 
 /// Whether a SQLite database is in WAL mode: the version of its format for writing (`sqlite.org/fileformat2.html`).
 fn is_in_wal_mode(file: &Path) -> Option<bool> {
-    const WRITE_VERSION: u64 = 18;
+    const WRITE_VERSION: usize = 18;
     const WAL: u8 = 2;
-    let mut version = [0];
-    poolwright_base::regular::open(file).ok()?.read_exact_at(&mut version, WRITE_VERSION).ok()?;
-    Some(version[0] == WAL)
+    let mut head = [0; WRITE_VERSION + 1];
+    poolwright_base::regular::open(file).ok()?.read_exact_at(&mut head, 0).ok()?;
+    head.starts_with(SQLITE_MAGIC).then_some(head[WRITE_VERSION] == WAL)
 }
 
 #[cfg(test)]
@@ -128,11 +128,14 @@ mod tests {
     #[test]
     fn the_mode_of_sqlite_files() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(of_sqlite(dir.path()), BTreeMap::new());
-        let mode = |name: &str, version: u8| {
+        let mut files = vec![dir.path().join("none"), dir.path().join("text")];
+        std::fs::write(&files[1], "this is a text of more than one line").unwrap();
+        assert_eq!(of_sqlite(&files), BTreeMap::new());
+        let mut mode = |name: &str, version: u8| {
             let head = [b"SQLite format 3\0".as_slice(), &[16, 0, version, version]].concat();
-            std::fs::write(dir.path().join(name), head).unwrap();
-            of_sqlite(dir.path()).remove("journal_mode").unwrap()
+            files.push(dir.path().join(name));
+            std::fs::write(files.last().unwrap(), head).unwrap();
+            of_sqlite(&files).remove("journal_mode").unwrap()
         };
         assert_eq!(
             (mode("a.db", 1), mode("b.db", 2), mode("c.db", 1)),

@@ -34,6 +34,11 @@ impl DataRanges {
         found
     }
 
+    /// One range: the whole file.
+    pub(crate) fn whole(len: u64) -> DataRanges {
+        DataRanges { ranges: std::iter::once(0..len).collect(), min_hole: 0, bytes: len }
+    }
+
     fn push(&mut self, range: Range<u64>, max: usize) {
         match self.ranges.last_mut() {
             Some(last) if range.start - last.end <= self.min_hole => last.end = range.end,

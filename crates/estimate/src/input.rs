@@ -59,6 +59,8 @@ pub struct Input {
     pub(crate) empty: u64,
     paths: Vec<PathBuf>,
     seen: HashSet<(u64, u64)>,
+    /// Whether holes count as data.
+    ignores_holes: bool,
 }
 
 impl Input {
@@ -87,7 +89,21 @@ impl Input {
     ///
     /// Returns an error if there is no file with content.
     pub fn files(files: Vec<PathBuf>) -> Result<Input> {
-        let mut input = Input::default();
+        Input::of_files(files, false)
+    }
+
+    /// As [`Input::files`], but does not ask the file system for holes: on OpenZFS, that question waits until the data of a file which is
+    /// being written is on disk. Holes are read, as zeros.
+    ///
+    /// # Errors
+    ///
+    /// As [`Input::files`].
+    pub fn files_being_written(files: Vec<PathBuf>) -> Result<Input> {
+        Input::of_files(files, true)
+    }
+
+    fn of_files(files: Vec<PathBuf>, ignores_holes: bool) -> Result<Input> {
+        let mut input = Input { ignores_holes, ..Input::default() };
         for path in &files {
             match fs::metadata(path) {
                 Ok(meta) => input.add(path, &meta),
@@ -155,7 +171,9 @@ impl Input {
                 Ok(_) if meta.len() == 0 => self.empty += 1,
                 Ok(file) => {
                     let (path, len, stamp) = (path.to_owned(), meta.len(), Stamp::of(meta));
-                    self.files.push(Entry { path, len, stamp, data: DataRanges::of(&file, len) });
+                    let data =
+                        if self.ignores_holes { DataRanges::whole(len) } else { DataRanges::of(&file, len) };
+                    self.files.push(Entry { path, len, stamp, data });
                 }
             }
         }

@@ -50,12 +50,13 @@ fn downcast<'a, E: ReportedError + 'static>(
 }
 
 /// The errors of the libraries. One that wraps another error is transparent, so that only the outer one is in the chain.
-const REPORTED: [AsReported; 16] = [
+const REPORTED: [AsReported; 17] = [
     downcast::<poolwright_apply::Error>,
     downcast::<poolwright_backup::Error>,
     downcast::<poolwright_confirm::Error>,
     downcast::<poolwright_estimate::Error>,
     downcast::<poolwright_base::output::Error>,
+    downcast::<poolwright_inspect::Error>,
     downcast::<poolwright_lab::Error>,
     downcast::<poolwright_monitor::Error>,
     downcast::<poolwright_mount::server::Error>,

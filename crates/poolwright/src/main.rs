@@ -46,6 +46,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Inspect(commands::inspect::Args),
     Estimate(commands::estimate::Args),
     Record(commands::record::Args),
     Trace(commands::trace::Args),
@@ -103,6 +104,7 @@ fn help_or_usage(error: &clap::Error) -> u8 {
 /// Runs the verb; returns the exit code.
 fn run(verb: Verb) -> u8 {
     let result = match verb {
+        Verb::Inspect(args) => commands::inspect::run(&args),
         Verb::Estimate(args) => commands::estimate::run(args),
         Verb::Record(args) => commands::record::run(args),
         Verb::Trace(args) => commands::trace::run(args),

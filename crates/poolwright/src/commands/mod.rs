@@ -9,6 +9,7 @@ pub mod costs;
 pub mod dataset;
 pub mod estimate;
 pub mod generate;
+pub mod inspect;
 pub mod lab;
 pub mod monitor;
 pub mod mount;

@@ -21,6 +21,10 @@ const fn entry(path: &'static [&'static str], examples: &'static [&'static str])
 /// The examples of all verbs.
 pub const EXAMPLES: &[VerbExamples] = &[
     entry(
+        &["inspect"],
+        &["poolwright inspect", "poolwright inspect /var/lib/mysql -v", "poolwright inspect tank --json"],
+    ),
+    entry(
         &["estimate"],
         &[
             "poolwright estimate /var/lib/mysql -o recordsize=16K,128K -o compression=lz4,zstd-3 --ashift 12",

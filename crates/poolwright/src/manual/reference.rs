@@ -12,13 +12,14 @@ use poolwright_tune::objective::GOALS;
 use crate::manual::ExitCode;
 
 /// Name of each generated table and its Markdown.
-pub fn tables(command: &Command, exit_codes: &[ExitCode<'_>]) -> [(&'static str, String); 4] {
+pub fn tables(command: &Command, exit_codes: &[ExitCode<'_>]) -> [(&'static str, String); 5] {
     let codes = exit_codes.iter().map(|(code, meaning)| [code.to_string(), cell(meaning)]);
     [
         ("verbs", verbs(command)),
         ("exit-codes", table(["code", "meaning"], codes)),
         ("devices", devices()),
         ("goals", goals()),
+        ("inspection-rules", poolwright_inspect::table_of_rules()),
     ]
 }
 

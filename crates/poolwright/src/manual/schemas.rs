@@ -13,6 +13,7 @@ use poolwright_backup::send::SendReport;
 use poolwright_backup::verify::RestoreReport;
 use poolwright_backup::wal::WalArchiveReport;
 use poolwright_estimate::Estimate;
+use poolwright_inspect::Inspection;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary, SharedSummary};
 use poolwright_lab::{Outcome, TrialSpec};
 use poolwright_monitor::alert::ApiAlerts;
@@ -63,6 +64,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("dataset-set", of::<ChangedDatasets>()),
         ("dataset-snapshot", of::<TakenSnapshots>()),
         ("estimate", of::<Estimate>()),
+        ("inspect", of::<Inspection>()),
         ("lab-list", of::<Vec<CampaignEntry>>()),
         ("lab-report", of::<ComparedReport>()),
         ("lab-run", of::<RunSummary>()),

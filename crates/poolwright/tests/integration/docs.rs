@@ -36,16 +36,25 @@ fn the_page_of_commands_is_the_generated_one() {
 #[test]
 fn tables_of_the_reference_are_the_generated_ones() {
     let dir = generated();
-    let path = docs().join("reference.md");
-    let mut page = std::fs::read_to_string(&path).unwrap();
-    for name in ["verbs", "exit-codes", "devices", "goals"] {
-        let table = std::fs::read_to_string(dir.path().join(format!("docs/{name}.md"))).unwrap();
+    for (page, tables) in [
+        ("reference.md", ["verbs", "exit-codes", "devices", "goals"].as_slice()),
+        ("inspect.md", &["inspection-rules"]),
+    ] {
+        check_tables(dir.path(), &docs().join(page), tables);
+    }
+}
+
+/// Compares the tables between markers in a page with the generated ones.
+fn check_tables(generated: &Path, path: &Path, tables: &[&str]) {
+    let mut page = std::fs::read_to_string(path).unwrap();
+    for name in tables {
+        let table = std::fs::read_to_string(generated.join(format!("docs/{name}.md"))).unwrap();
         let (begin, end) = (format!("<!-- generated: {name} -->\n"), "<!-- end of generated -->\n");
         let (before, rest) = page.split_once(&begin).unwrap_or_else(|| panic!("no marker of {name}"));
         let (_, after) = rest.split_once(end).unwrap_or_else(|| panic!("no end of {name}"));
         page = format!("{before}{begin}\n{table}\n{end}{after}");
     }
-    check(&path, &page);
+    check(path, &page);
 }
 
 /// The names of the files in a directory.

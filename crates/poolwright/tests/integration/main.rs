@@ -22,6 +22,7 @@ mod docs;
 mod downtime;
 mod estimate;
 mod failures;
+mod inspect;
 mod lab;
 mod lab_report;
 mod lab_targets;

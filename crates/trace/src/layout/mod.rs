@@ -146,8 +146,12 @@ impl LocatedLayout {
 
 /// The number of directory levels that [`locate`] searches.
 const DEPTH: usize = 4;
-/// The number of names after which [`locate`] stops.
-const ENTRIES: usize = 50_000;
+/// The number of names after which [`locate`] enters no more directories.
+const ENTRIES: usize = 500_000;
+/// The number of names of one directory, and of those below it, that are compared with markers.
+const NAMES: usize = 20_000;
+/// A directory that leads to the snapshots of a dataset, which the kernel mounts when they are accessed.
+const SNAPSHOTS: &str = ".zfs";
 
 impl Layout {
     /// Returns the layout with the given name.
@@ -166,6 +170,11 @@ impl Layout {
     pub fn page_size(&self, root: &Path) -> Option<PageSize> {
         let read = self.page_header.and_then(|header| header.page_size(root));
         read.or_else(|| self.default_page.map(|bytes| PageSize { bytes, source: PageSource::Default }))
+    }
+
+    /// Whether one file with a common name, or of a common system, marks it, so that the directory can have other databases below it.
+    pub fn is_of_one_file(&self) -> bool {
+        self.needs_header || ["lmdb", "redis"].contains(&self.name)
     }
 
     fn is_at(&self, root: &Path, paths: &[String]) -> bool {
@@ -201,21 +210,26 @@ pub fn detect(dir: &Path) -> Option<&'static Layout> {
 
 /// Returns the layout with the root directory of the database. Of several databases, it returns the topmost.
 pub fn locate(dir: &Path) -> Option<LocatedLayout> {
-    locate_all(dir).next()
+    locate_all(dir, |_| true).next()
 }
 
-/// As [`locate`]: all databases, each before those that are deeper. It does not search in the directory of a database for others.
-pub fn locate_all(dir: &Path) -> impl Iterator<Item = LocatedLayout> {
+/// As [`locate`]: all databases, each before those that are deeper. It searches in the directory of a database only if another one can be
+/// there: below a file of SQLite, for example. It enters only the directories that `enters` accepts.
+pub fn locate_all(dir: &Path, enters: impl Fn(&Path) -> bool) -> impl Iterator<Item = LocatedLayout> {
     let mut queue = VecDeque::from([(dir.to_owned(), 0)]);
     let mut seen = 0;
     std::iter::from_fn(move || {
         while let Some((root, depth)) = queue.pop_front() {
-            let paths = names_below(&root, "", 3, &mut seen);
-            if let Some(layout) = LAYOUTS.iter().find(|layout| layout.is_at(&root, &paths)) {
-                return Some(LocatedLayout { layout, root });
+            let paths = names_below(&root, "", 3, &mut 0, &enters);
+            seen += paths.len();
+            let layout = LAYOUTS.iter().find(|layout| layout.is_at(&root, &paths));
+            let is_searched = layout.is_none_or(|layout| layout.is_of_one_file());
+            if is_searched && depth < DEPTH && seen < ENTRIES {
+                let below = subdirectories(&root).into_iter().filter(|sub| enters(sub));
+                queue.extend(below.map(|sub| (sub, depth + 1)));
             }
-            if depth < DEPTH && seen < ENTRIES {
-                queue.extend(subdirectories(&root).into_iter().map(|sub| (sub, depth + 1)));
+            if let Some(layout) = layout {
+                return Some(LocatedLayout { layout, root });
             }
         }
         None
@@ -255,17 +269,24 @@ fn components(path: &str) -> Vec<&str> {
 
 /// Lists relative names in `dir`, down to `depth` levels. Skips unreadable directories, because detection is
 /// best-effort.
-fn names_below(dir: &Path, prefix: &str, depth: usize, seen: &mut usize) -> Vec<String> {
+fn names_below(
+    dir: &Path,
+    prefix: &str,
+    depth: usize,
+    seen: &mut usize,
+    enters: &impl Fn(&Path) -> bool,
+) -> Vec<String> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         *seen += 1;
-        if *seen > ENTRIES {
+        if *seen > NAMES {
             break;
         }
         let Ok(name) = entry.file_name().into_string() else { continue };
         let path = format!("{prefix}{name}");
-        if depth > 1 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            names.extend(names_below(&entry.path(), &format!("{path}/"), depth - 1, seen));
+        let is_dir = || name != SNAPSHOTS && entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if depth > 1 && is_dir() && enters(&entry.path()) {
+            names.extend(names_below(&entry.path(), &format!("{path}/"), depth - 1, seen, enters));
         }
         names.push(path);
     }
@@ -274,8 +295,10 @@ fn names_below(dir: &Path, prefix: &str, depth: usize, seen: &mut usize) -> Vec<
 
 fn subdirectories(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut found: Vec<_> =
-        entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()).collect();
+    let is_searched = |entry: &std::fs::DirEntry| {
+        entry.file_name() != SNAPSHOTS && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
+    let mut found: Vec<_> = entries.filter(is_searched).map(|entry| entry.path()).collect();
     found.sort();
     found
 }
