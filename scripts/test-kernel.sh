@@ -11,6 +11,7 @@
 #   vdevs    the engine attaches, replaces and adds vdevs and spares; the kernel imports, scrubs and changes them; the engine reads the result
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   truth    predictions for a small SQLite compared with the kernel (scripts/truth.sh): each setting is measured and predicted
+#   inspect  `poolwright inspect` finds planted faults of a pool, a PostgreSQL, a MariaDB, a SQLite and an etcd, and none in a sound set-up
 #   newpool  a tree moves to another pool and back (poolwright apply --new-pool, undo); runs are killed
 #   standby  a PostgreSQL server under load moves to another pool with a standby server (poolwright apply --new-pool --standby), and back
 #   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or undoes the run
@@ -61,6 +62,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
 # shellcheck source=scripts/vm/truth_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/truth_part.sh"
+# shellcheck source=scripts/vm/inspect_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/inspect_part.sh"
 
 NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
@@ -73,7 +76,7 @@ PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash vdevs apply truth)
-ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets newpoolresets units databases backup send trials lab space recorded arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" inspect newpool standby resets newpoolresets units databases backup send trials lab space recorded arc)
 PASSED=0
 FAILED=0
 
@@ -450,7 +453,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | vdevs | apply | truth | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | recorded | arc) parts+=("$1") ;;
+            out | in | replay | crash | vdevs | apply | truth | inspect | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | recorded | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift
