@@ -359,7 +359,7 @@ pub const FAULTS: &[(&str, Plant)] = &[
     ("no-room-to-compress", |facts| set(facts, 2, "volblocksize", "4096")),
     ("small-records", |facts| {
         facts.databases[0].server.as_mut().expect("it runs").direct_files = 0;
-        ratio(facts, 3.0, |cell| cell.compression == "lz4" && cell.recordsize > 16 << 10)
+        ratio(facts, 4.0, |cell| cell.compression == "lz4" && cell.recordsize > 16 << 10)
     }),
     ("compression-off", |facts| set(facts, 0, "compression", "off")),
     ("compression-slow", |facts| codec(facts, "gzip-9", 2.42, 12.0)),

@@ -19,8 +19,6 @@ pub enum InspectionDetail {
     Long,
 }
 
-/// The lines of a finding: the problem, and what to do. Each can be wrapped.
-const LINES_OF_FINDING: usize = 3;
 /// The lines of the summary below the findings.
 const LINES_OF_SUMMARY: usize = 3;
 
@@ -31,7 +29,7 @@ pub fn text(inspection: &Inspection, detail: InspectionDetail, terminal: Termina
     for database in &inspection.databases {
         text.paragraph("  ", &line_of(database));
     }
-    let shown = shown(inspection, detail);
+    let shown = shown(inspection, detail, terminal);
     for finding in &inspection.findings[..shown] {
         text.gap();
         add(&mut text, finding, detail == InspectionDetail::Long);
@@ -41,12 +39,20 @@ pub fn text(inspection: &Inspection, detail: InspectionDetail, terminal: Termina
     text.finish()
 }
 
-/// The number of findings that are shown.
-fn shown(inspection: &Inspection, detail: InspectionDetail) -> usize {
+/// The number of findings that are shown: as many as fit, and at least one.
+fn shown(inspection: &Inspection, detail: InspectionDetail, terminal: Terminal) -> usize {
     let all = inspection.findings.len();
     let InspectionDetail::Screen(lines) = detail else { return all };
-    let used = 1 + inspection.databases.len() + LINES_OF_SUMMARY;
-    (lines.saturating_sub(used) / LINES_OF_FINDING).clamp(1, all.max(1)).min(all)
+    let mut room = lines.saturating_sub(1 + inspection.databases.len() + LINES_OF_SUMMARY);
+    let mut fits = |finding: &&Finding| {
+        let mut text = TerminalText::new(terminal);
+        add(&mut text, finding, false);
+        let needed = 1 + text.finish().lines().count();
+        let fits = needed <= room;
+        room = room.saturating_sub(needed);
+        fits
+    };
+    inspection.findings.iter().take_while(|finding| fits(finding)).count().max(1).min(all)
 }
 
 fn subject(inspection: &Inspection) -> String {
@@ -176,14 +182,14 @@ mod tests {
             short.lines().take(6).collect::<Vec<_>>(),
             [
                 "OpenZFS 2.3.2-1; pools tank",
-                "  PostgreSQL in /srv/pg, 1.00G, postgres (process 7), on tank/db",
+                "  PostgreSQL in /srv/pg, 1G, postgres (process 7), on tank/db",
                 "",
                 "warning   tank/db: problem of r0",
                 "  do      first of r0",
                 "  do      or second",
             ]
         );
-        assert!(short.contains("34 rules: 9 warning; 3 more and the evidence: -v\n"), "{short}");
+        assert!(short.contains("34 rules: 9 warning; 5 more and the evidence: -v\n"), "{short}");
         assert!(!short.contains("evidence of"), "{short}");
         let long = text(&inspection(findings), InspectionDetail::Long, Terminal::PLAIN);
         for part in ["problem", "reason", "evidence", "effect", "source"] {

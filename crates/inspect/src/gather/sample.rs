@@ -20,6 +20,8 @@ const TIME: Duration = Duration::from_millis(1500);
 const MAX_READ: u64 = 64 << 20;
 /// The number of files of a sample: the largest ones.
 const MAX_FILES: usize = 64;
+/// Less data than this is read completely.
+const EXACT_BELOW: u64 = 4 << 20;
 /// The precision at which a sample ends.
 const WITHIN: f64 = 0.03;
 /// The alternatives to today's setting.
@@ -91,7 +93,7 @@ fn sample(
         within: WITHIN,
         time_limit: Some(TIME),
         byte_limit: Some(MAX_READ),
-        exact_below: 0,
+        exact_below: EXACT_BELOW,
         cancel: Arc::clone(&request.cancel),
         ..Options::default()
     };

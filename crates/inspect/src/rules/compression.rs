@@ -1,7 +1,7 @@
 //! Compression: off, without effect, without room, or slow. All rules but one need a sample of the data.
 
 use poolwright_base::units::format_size;
-use poolwright_estimate::Cell;
+use poolwright_estimate::{Cell, Method};
 
 use super::{on_datasets, sources};
 use crate::facts::{DatasetFacts, DatasetKind, MachineFacts};
@@ -57,7 +57,7 @@ const NOTABLE: f64 = 0.10;
 /// The saving below which a codec has no effect.
 const NO_EFFECT: f64 = 0.05;
 /// How much smaller larger blocks must make the data for small ones to be reported.
-const SMALLER: f64 = 0.25;
+const SMALLER: f64 = 0.4;
 /// A codec is slow if another one is so many times as fast, and needs at most [`AS_SMALL`] times the space.
 const FASTER: f64 = 4.0;
 const AS_SMALL: f64 = 1.05;
@@ -76,12 +76,13 @@ impl<'a> Sample<'a> {
         let block = dataset.block_size()?;
         let today =
             estimate.cells.iter().find(|cell| cell.recordsize == block && cell.compression == codec)?;
-        let (sampled, all) = (format_size(estimate.sampled_bytes), format_size(estimate.data_bytes));
-        let evidence = format!(
-            "sample of {sampled} of {all} in the largest tables: {:.1} bits of entropy for each byte; sectors of {}",
-            estimate.entropy_bits,
-            format_size(1 << today.ashift)
-        );
+        let (all, entropy) = (format_size(estimate.data_bytes), estimate.entropy_bits);
+        let sample = match estimate.method {
+            Method::Full => format!("all of the largest tables, {all}"),
+            Method::Sampled => format!("{} places in the largest tables, {all}", estimate.places),
+        };
+        let sector = format_size(1 << today.ashift);
+        let evidence = format!("{sample}: {entropy:.1} bits of entropy for each byte; sectors of {sector}");
         Some(Sample { today, cells: &estimate.cells, evidence })
     }
 
