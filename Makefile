@@ -1,6 +1,6 @@
 # `make run` shows Poolwright on a live database; `make test` runs the tests. The scripts do the work.
 
-.PHONY: help run lab lab-full lab-docs check-lab build install uninstall deb check-deb docs test test-cluster test-hostile test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
+.PHONY: help run lab lab-full lab-docs check-lab build install uninstall deb dist check-deb docs test test-cluster test-hostile test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # rustup's directory, also if the shell has not read the login files.
@@ -37,6 +37,9 @@ uninstall: ## remove what `make install` installed below PREFIX
 
 deb: ## build the Debian package target/debian/poolwright_VERSION_amd64.deb (cargo-deb)
 	@scripts/deb.sh
+
+dist: ## build the release files in target/dist: a tar archive and a Debian package for every x86-64 Linux with glibc 2.31 or later
+	@scripts/dist.sh
 
 check-deb: ## install, run and purge the package in fresh systems of Debian 12 and 13, and beside a kernel's OpenZFS (root; long)
 	@scripts/deb.sh --check

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds the Debian package target/debian/poolwright_VERSION_amd64.deb (`make deb`), for the release of Debian of this machine.
 #
-# usage: scripts/deb.sh [--quick | --check [RELEASE...]]
+# usage: scripts/deb.sh [--quick | --built FILE | --check [RELEASE...]]
 #
 #   --quick   packages the program that is built already, with fast compression, in target/package/quick; checks the contents,
 #             the unit, and lintian's errors; less than a minute
+#   --built   packages the program that scripts/dist.sh has built as FILE
 #   --check   also installs, runs, removes and purges the package in fresh systems of each RELEASE (bookworm, trixie: the default
 #             is both); for another release than this machine's, builds the package in a system of that release (root; long)
 #
@@ -83,6 +84,7 @@ deb_main() {
     case ${1:-} in
         '') full ;;
         --quick) quick ;;
+        --built) build_package "${2:?}" --variant release; verify_package "$2" ;;
         --check) shift; full; scripts/deb/check.sh "$@" ;;
         -h | --help) usage_from "$0" ;;
         *) die 2 "unknown argument '$1'; see --help" ;;

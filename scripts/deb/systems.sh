@@ -34,7 +34,7 @@ base_system() {
 # The sources that the package needs: on Debian 12, OpenZFS 2.3 is in backports.
 write_sources() {
     local release=$1 root=$2 suite=$1
-    [ "$release" = trixie ] || suite=$release-backports
+    [ "$release" != bookworm ] || suite=$release-backports
     : >"$root/etc/apt/sources.list"
     printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n\nTypes: deb\nURIs: %s\nSuites: %s\nComponents: contrib\n' \
         "$(mirror_uri)" "$release" "$(mirror_uri)" "$suite" >"$root/etc/apt/sources.list.d/debian.sources"
