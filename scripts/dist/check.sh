@@ -19,11 +19,21 @@ RELEASES=(bullseye bookworm trixie sid)
 # The databases' client that makes the example, and what the program needs to record.
 PACKAGES=(sqlite3)
 
+# enter_host COMMAND...: as enter, with the processes and the kernel of this machine, which the recorder needs.
+enter_host() {
+    # shellcheck disable=SC2016 # the inner shell expands it
+    unshare --mount bash -ec '
+        root=$1
+        shift
+        for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
+        exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"' bash "$ROOT" "$@" </dev/null
+}
+
 # timed TEXT COMMAND...: runs a command in the system, and prints how long it took.
 timed() {
     local text=$1 began=$EPOCHREALTIME
     shift
-    enter "$ROOT" "$@" >"$ROOT.out" 2>&1 || { tail -n 20 "$ROOT.out" >&2; die 1 "$RELEASE: $text failed (see above)"; }
+    enter_host "$@" >"$ROOT.out" 2>&1 || { tail -n 20 "$ROOT.out" >&2; die 1 "$RELEASE: $text failed (see above)"; }
     say "  $RELEASE: $text: $(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f s", b - a }')"
 }
 
