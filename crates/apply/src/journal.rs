@@ -11,6 +11,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use poolwright_base::private::{self, OwnDir};
 use poolwright_base::{cannot, quoted};
@@ -282,15 +283,35 @@ fn whole_lines(text: &[u8]) -> &[u8] {
     &text[..text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)]
 }
 
+/// How long the lock of a process that has ended may last. A program that it had just started holds the lock, too, until it runs.
+const RELEASE_TIME: Duration = Duration::from_secs(5);
+
+/// The ID of the process that has taken the lock last; empty if there is none.
+fn holder_of(lock: &Path) -> String {
+    std::fs::read_to_string(lock).unwrap_or_default().trim().to_owned()
+}
+
+/// Takes the lock, unless a running process has it.
+fn is_locked_in_time(lock: &File, path: &Path) -> bool {
+    let end = Instant::now() + RELEASE_TIME;
+    while flock(lock.as_fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
+        let holder = holder_of(path).parse().ok();
+        if holder.is_none_or(poolwright_base::process::is_running) || Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
 /// Takes the lock of all journals.
 fn lock(journals: &Path) -> Result<File> {
     private::make_dirs(journals).map_err(cannot("create", journals))?;
     let own = OwnDir::open(journals).map_err(cannot("use", journals))?;
     let path = journals.join("lock");
     let lock = own.file("lock").map_err(cannot("open", &path))?;
-    if flock(lock.as_fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
-        let holder = std::fs::read_to_string(&path).unwrap_or_default();
-        let holder = holder.trim();
+    if !is_locked_in_time(&lock, &path) {
+        let holder = holder_of(&path);
         let process = if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
         return refused(format!(
             "another plan is being applied or undone{process}; it has locked {}\nhint: wait until it ends",
@@ -317,6 +338,27 @@ mod tests {
             has_exact_block_sizes: true,
         }];
         PlanWork { plan: "0123".to_owned(), path: "/plan".into(), directory: "/db".into(), datasets }
+    }
+
+    #[test]
+    fn the_lock_of_a_process_that_has_ended_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(lock(dir.path()).unwrap());
+        // A program that the process had started has the file open for another moment.
+        let path = dir.path().join("lock");
+        std::fs::write(&path, "999999999\n").unwrap();
+        let other = File::open(&path).unwrap();
+        flock(other.as_fd(), FlockOperation::NonBlockingLockExclusive).unwrap();
+        let waiting = std::thread::spawn({
+            let dir = dir.path().to_owned();
+            move || lock(&dir).map(drop)
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        drop(other);
+        waiting.join().unwrap().unwrap();
+        // A running process keeps it.
+        let _own = lock(dir.path()).unwrap();
+        assert!(lock(dir.path()).unwrap_err().is_refusal());
     }
 
     #[test]
