@@ -111,8 +111,11 @@ fn summary(text: &mut TerminalText, inspection: &Inspection, shown: usize, detai
     for finding in &inspection.findings {
         *counts.entry(finding.severity).or_default() += 1;
     }
-    let counted: Vec<String> =
-        counts.iter().map(|(severity, count)| format!("{count} {}", severity.name())).collect();
+    let counted = |(severity, count): (&FindingSeverity, &usize)| match (severity, count) {
+        (FindingSeverity::Warning, 2..) => format!("{count} warnings"),
+        _ => format!("{count} {}", severity.name()),
+    };
+    let counted: Vec<String> = counts.iter().map(counted).collect();
     let counted = if counted.is_empty() { "nothing found".to_owned() } else { counted.join(", ") };
     let left = inspection.findings.len() - shown;
     let more = match (left, detail) {
@@ -189,14 +192,14 @@ mod tests {
                 "  do      or second",
             ]
         );
-        assert!(short.contains("34 rules: 9 warning; 5 more and the evidence: -v\n"), "{short}");
+        assert!(short.contains("34 rules: 9 warnings; 5 more and the evidence: -v\n"), "{short}");
         assert!(!short.contains("evidence of"), "{short}");
         let long = text(&inspection(findings), InspectionDetail::Long, Terminal::PLAIN);
         for part in ["problem", "reason", "evidence", "effect", "source"] {
             assert!(long.contains(&format!("{part} of r8")), "{long}");
         }
         assert!(
-            long.ends_with("34 rules: 9 warning\nnot determined: the settings of PostgreSQL: no answer\n"),
+            long.ends_with("34 rules: 9 warnings\nnot determined: the settings of PostgreSQL: no answer\n"),
             "{long}"
         );
     }
