@@ -4,11 +4,12 @@
 #
 # usage: scripts/dist.sh [--check]
 #
-#   --check   builds a second time in another directory, and compares the checksums
+#   --check   builds a second time in another directory, and compares the checksums. They differ today: the BPF program's line table has the
+#             paths of its sources, and functions have another order
 #
 # Builds the last commit, not the working tree, with this machine's compilers against the C library of Debian 11, whose development packages
 # are downloaded into target/dist/sysroot from the mirror that this machine uses. libelf, zlib, libblkid and libuuid become part of the
-# program, as OpenZFS and libbpf are in every build. Needs no root. Two builds of one commit with the same compilers give the same files.
+# program, as OpenZFS and libbpf are in every build. Needs no root.
 #
 # Exit status: 0 done, 1 failed (or the builds differ), 2 wrong usage.
 set -euo pipefail
