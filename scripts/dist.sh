@@ -5,7 +5,7 @@
 # usage: scripts/dist.sh [--check]
 #
 #   --check   builds a second time in another directory, and compares the checksums. They differ today: the BPF program's line table has the
-#             paths of its sources, and functions have another order
+#             paths of its sources, and the machine code differs, for a reason that is not known
 #
 # Builds the last commit, not the working tree, with this machine's compilers against the C library of Debian 11, whose development packages
 # are downloaded into target/dist/sysroot from the mirror that this machine uses. libelf, zlib, libblkid and libuuid become part of the
