@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the release files in target/dist (`make dist`): a tar archive and a Debian package with one program for every x86-64 Linux with glibc
-# 2.31 or later (Debian 11, Ubuntu 20.04, Rocky 9), their checksums, and a list of the components (SBOM).
+# 2.31 or later, their checksums, and a list of the components (SBOM).
 #
 # usage: scripts/dist.sh [--check]
 #
