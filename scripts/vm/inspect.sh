@@ -105,7 +105,7 @@ start_databases() {
     SYSTEM=postgres sql "CREATE ROLE database SUPERUSER LOGIN" >/dev/null
     expect "MariaDB starts" mariadb_start /srv/mysql
     SYSTEM=mariadb sql "CREATE USER database@localhost IDENTIFIED VIA unix_socket; GRANT ALL ON *.* TO database@localhost" >/dev/null
-    # There is no resolver of names.
+    # The guest has no DNS resolver, so that etcd needs addresses instead of names.
     etcd --data-dir /srv/etcd --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
         --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 \
         --initial-cluster default=http://127.0.0.1:2380 >/tmp/etcd.log 2>&1 &

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use poolwright_estimate::{Estimate, Layout};
+use poolwright_estimate::{Cell, Estimate, Layout};
 use poolwright_trace::layout::{self, PageSize, Role};
 use poolwright_zfs::kernel::command::dataset::DatasetSpace;
 use poolwright_zfs::kernel::command::property::SourcedValue;
@@ -220,6 +220,13 @@ impl PoolFacts {
         .filter(move |vdev| vdev.class == class)
     }
 
+    /// Whether all data vdevs are redundant; `None` if they are unknown.
+    pub fn is_redundant(&self) -> Option<bool> {
+        let mut data = self.vdevs(VdevClass::Data).peekable();
+        data.peek()?;
+        Some(data.all(is_redundant))
+    }
+
     /// The exponent of the sector size: the largest of the data vdevs.
     pub fn ashift(&self) -> Option<u32> {
         self.disks.iter().filter(|disk| disk.class == VdevClass::Data).filter_map(|disk| disk.ashift).max()
@@ -278,6 +285,14 @@ impl DatasetFacts {
             DatasetKind::FileSystem => "recordsize",
             DatasetKind::Volume => "volblocksize",
         }
+    }
+
+    /// The figures of today's setting in the sample of its data.
+    pub fn sampled_today(&self) -> Option<&Cell> {
+        let codec = poolwright_openzfs::property::canonical("compression", self.value("compression")?);
+        let block = self.block_size()?;
+        let cells = &self.sample.as_ref()?.cells;
+        cells.iter().find(|cell| cell.recordsize == block && cell.compression == codec)
     }
 
     /// The evidence for a property, as `zfs get` shows it: `zfs get sync tank/db: disabled (local)`.

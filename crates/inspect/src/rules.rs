@@ -11,7 +11,7 @@ mod safety;
 mod sources;
 mod space;
 
-use crate::facts::{DatabaseFacts, DatasetFacts, MachineFacts};
+use crate::facts::{DatabaseFacts, DatasetFacts, DatasetKind, MachineFacts, PoolFacts};
 use crate::rule::{FindingSeverity, InspectionRule, RuleMatch};
 
 /// The groups of rules, in the order of the documentation.
@@ -50,6 +50,21 @@ fn on_datasets(
 fn unused(found: RuleMatch) -> RuleMatch {
     let problem = format!("{} (no server runs on it now)", found.problem);
     RuleMatch { severity: Some(FindingSeverity::Advice), problem, ..found }
+}
+
+/// The matches among the volumes and the datasets that databases use. A guest can use a volume without the host's knowledge.
+fn on_volumes_and_datasets(
+    facts: &MachineFacts,
+    find: impl Fn(&DatasetFacts) -> Option<RuleMatch>,
+) -> Vec<RuleMatch> {
+    let is_used =
+        |of: &&DatasetFacts| of.kind == DatasetKind::Volume || facts.databases_on(of).next().is_some();
+    facts.datasets.iter().filter(is_used).filter_map(find).collect()
+}
+
+/// The matches among the pools.
+fn on_pools(facts: &MachineFacts, find: impl Fn(&PoolFacts) -> Option<RuleMatch>) -> Vec<RuleMatch> {
+    facts.pools.iter().filter_map(find).collect()
 }
 
 /// The matches among the databases.

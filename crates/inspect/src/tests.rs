@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use poolwright_zfs::kernel::command::version::parse_release;
+
 use crate::facts::MachineFacts;
 use crate::fixture::{DEFECT_FAULTS, FAULTS, configure, set, sound};
 use crate::{Finding, FindingSeverity, evaluate, rules};
@@ -80,7 +82,7 @@ fn what_is_unknown_is_not_reported() {
 fn direct_io_depends_on_the_release() {
     let remedy = |release: &str| {
         let mut facts = sound();
-        facts.host.module = poolwright_zfs::kernel::command::version::parse_release(release);
+        facts.host.module = parse_release(release);
         set(&mut facts, 0, "recordsize", "131072");
         facts.databases[0].files[0].bytes_by_block = [(128 << 10, 1 << 30)].into();
         let found = evaluate(&facts).findings.into_iter().find(|finding| finding.rule == "direct-past-arc");
@@ -99,7 +101,7 @@ fn defects_are_those_of_the_release_and_the_databases() {
     for (defect, (affected, fixed, plant)) in rules::DEFECTS.iter().zip(DEFECT_FAULTS) {
         let found = |release: &str, plant: &dyn Fn(&mut MachineFacts)| {
             let mut facts = sound();
-            facts.host.module = poolwright_zfs::kernel::command::version::parse_release(release);
+            facts.host.module = parse_release(release);
             plant(&mut facts);
             let findings = evaluate(&facts).findings.into_iter();
             findings.filter(|of| of.rule == "known-defect").find(|of| of.problem.starts_with(defect.title))
@@ -130,7 +132,7 @@ fn other_sound_set_ups_have_no_findings() {
     type Change = fn(&mut MachineFacts);
     let set_ups: [(&str, Change); 7] = [
         ("OpenZFS 2.1 shows no ashift", |facts| {
-            facts.host.module = poolwright_zfs::kernel::command::version::parse_release("2.1.16");
+            facts.host.module = parse_release("2.1.16");
             facts.pools[0].disks.iter_mut().for_each(|disk| disk.ashift = None);
             facts.databases[0].server.as_mut().unwrap().direct_files = 0;
         }),
@@ -209,6 +211,6 @@ fn the_limit_of_the_arc_is_valid_or_not_named() {
 fn a_release_that_the_table_does_not_have_is_unknown() {
     let mut facts = sound();
     assert_eq!(evaluate(&facts).unknown, [""; 0]);
-    facts.host.module = poolwright_zfs::kernel::command::version::parse_release("2.5.0-1");
+    facts.host.module = parse_release("2.5.0-1");
     assert!(evaluate(&facts).unknown[0].contains("known defects of OpenZFS 2.5.0"));
 }

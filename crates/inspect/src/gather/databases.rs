@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use poolwright_base::mountinfo;
 use poolwright_base::process::{self, ProcessStat};
@@ -68,38 +67,41 @@ pub fn find(
 ) -> Result<Vec<DatabaseFacts>> {
     let servers = Servers::running(mounts);
     let located = locate(request, &servers, unknown)?;
-    let roots: Vec<PathBuf> = located.iter().map(|of| of.root.clone()).collect();
-    let is_cancelled = || request.cancel.load(Ordering::Relaxed);
+    let others: Vec<PathBuf> = located.iter().map(|of| of.root.clone()).collect();
+    let is_cancelled = || request.is_cancelled();
     let mut databases = Vec::new();
     for found in &located {
-        let files = files::Search {
-            root: &found.root,
+        let roots: Vec<PathBuf> =
+            std::iter::once(found.root.clone()).chain(linked_directories(&found.root)).collect();
+        let search = files::Search {
+            roots: &roots,
             located: Some(found),
-            others: &roots,
+            others: &others,
             mounts,
             is_cancelled: &is_cancelled,
-        }
-        .run();
+        };
+        let files = search.run();
         request.check_cancelled()?;
         if is_wanted(request, &files) {
             let seeks_server = databases.len() < MAX_SERVERS || !found.layout.is_of_one_file();
-            databases.push(database(request, &found.root, Some(found), files, mounts, seeks_server, unknown));
+            databases.push(database(request, &roots, Some(found), files, mounts, seeks_server, unknown));
         }
     }
     // A directory that the user names counts, whatever is in it.
     for dir in request.subjects.iter().filter_map(directory) {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         if !databases.iter().any(|of| of.root.starts_with(&dir) || dir.starts_with(&of.root)) {
-            let files = files::Search {
-                root: &dir,
+            let roots = [dir];
+            let search = files::Search {
+                roots: &roots,
                 located: None,
-                others: &roots,
+                others: &others,
                 mounts,
                 is_cancelled: &is_cancelled,
-            }
-            .run();
+            };
+            let files = search.run();
             request.check_cancelled()?;
-            databases.push(database(request, &dir, None, files, mounts, true, unknown));
+            databases.push(database(request, &roots, None, files, mounts, true, unknown));
         }
     }
     servers.note_others(request, &databases, unknown);
@@ -128,7 +130,7 @@ fn locate(request: &Request, servers: &Servers<'_>, unknown: &mut Vec<String>) -
             continue;
         }
         let found = locate_all(&dir, |sub| mounts.may_enter(sub));
-        for found in found.take_while(|_| request.check_cancelled().is_ok()) {
+        for found in found.take_while(|_| !request.is_cancelled()) {
             let root = found.root.canonicalize().unwrap_or_else(|_| found.root.clone());
             // Several files of the same system below each other are one entry.
             let is_known = |of: &LocatedLayout| {
@@ -189,20 +191,18 @@ fn is_wanted(request: &Request, files: &DatabaseFiles) -> bool {
         })
 }
 
+/// The facts of a database. `roots` are its directory, and those to which its links lead.
 fn database(
     request: &Request,
-    root: &Path,
+    roots: &[PathBuf],
     located: Option<&LocatedLayout>,
     mut files: DatabaseFiles,
     mounts: &StorageTable,
     seeks_server: bool,
     unknown: &mut Vec<String>,
 ) -> DatabaseFacts {
-    let layout = located.map(|of| of.layout);
-    let roots: Vec<PathBuf> = std::iter::once(root.to_owned())
-        .chain(located.map(|_| linked_directories(root)).unwrap_or_default())
-        .collect();
-    let server = if seeks_server { find_writers(&roots).into_iter().next() } else { None };
+    let (root, layout) = (&roots[0], located.map(|of| of.layout));
+    let server = if seeks_server { find_writers(roots).into_iter().next() } else { None };
     let mut direct_files = 0;
     if let Some(server) = &server {
         for file in process::open_for_writing(server.pid) {
@@ -215,7 +215,7 @@ fn database(
     }
     let mut facts = DatabaseFacts {
         layout,
-        root: root.to_owned(),
+        root: root.clone(),
         page: layout.and_then(|layout| layout.page_size(root)),
         bytes: files.bytes,
         elsewhere: files.groups.is_empty().then(|| mounts.file_system(root)),
@@ -264,7 +264,7 @@ fn settings(
             Ok(settings::of_sqlite(&files))
         }
         (Some(kind), Some(server)) => {
-            let is_interrupted = || request.cancel.load(Ordering::Relaxed);
+            let is_interrupted = || request.is_cancelled();
             let command_line = process::command_line(server.pid);
             settings::of_server(kind, &of.root, &command_line, ANSWER_TIME, &is_interrupted)
         }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use poolwright_base::device::Device;
-use poolwright_trace::layout::{LocatedLayout, Role, linked_directories};
+use poolwright_trace::layout::{LocatedLayout, Role};
 
 use super::mounts::{Storage, StorageTable};
 use crate::facts::{DataFile, FileGroup};
@@ -18,8 +18,8 @@ const SNAPSHOTS: &str = ".zfs";
 
 /// Where a database's files are looked for.
 pub struct Search<'a> {
-    /// The database's directory.
-    pub root: &'a Path,
+    /// The database's directory, and those to which its links lead.
+    pub roots: &'a [PathBuf],
     /// Its layout; the files of an unknown database have the role `data`.
     pub located: Option<&'a LocatedLayout>,
     /// Directories of other databases, which are left out.
@@ -48,11 +48,10 @@ pub struct DatabaseFiles {
 }
 
 impl Search<'_> {
-    /// Examines the files below the directory, and below those to which a known database's links lead. The files are not opened.
+    /// Examines the files below the directories. The files are not opened.
     pub fn run(&self) -> DatabaseFiles {
         let mut found = DatabaseFiles::default();
-        let linked = self.located.map(|_| linked_directories(self.root)).unwrap_or_default();
-        let mut rest: Vec<PathBuf> = std::iter::once(self.root.to_owned()).chain(linked).collect();
+        let mut rest = self.roots.to_vec();
         while let Some(dir) = rest.pop() {
             match fs::read_dir(&dir) {
                 Ok(entries) => self.examine(entries, &mut found, &mut rest),

@@ -49,7 +49,7 @@ pub fn add(request: &Request, facts: &mut MachineFacts) -> Result<()> {
         let dataset = &facts.datasets[at];
         match sample(request, facts, dataset, paths) {
             Ok(found) => facts.datasets[at].sample = Some(found),
-            Err(_) if request.check_cancelled().is_err() => return Err(Error::Interrupted),
+            Err(_) if request.is_cancelled() => return Err(Error::Interrupted),
             Err(why) => {
                 let note = format!("{}: the compressibility of its data: {why}", dataset.name);
                 facts.unknown.push(note);

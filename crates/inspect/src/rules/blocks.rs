@@ -5,8 +5,8 @@ use poolwright_estimate::Layout;
 use poolwright_openzfs::Geometry;
 use poolwright_trace::layout::PageSource;
 
-use super::{on_datasets, sources};
-use crate::facts::{DatabaseFacts, DatasetFacts, DatasetKind, MachineFacts};
+use super::{on_datasets, on_volumes_and_datasets, sources};
+use crate::facts::{DatabaseFacts, DatasetFacts, DatasetKind, MachineFacts, SystemFacts};
 use crate::rule::FindingSeverity::{Advice, Warning};
 use crate::rule::{InspectionRule, RuleMatch};
 
@@ -85,54 +85,57 @@ fn block_size(of: &DatabaseFacts, dataset: &DatasetFacts) -> Option<u64> {
 }
 
 fn direct_past_arc(facts: &MachineFacts) -> Vec<RuleMatch> {
-    on_datasets(facts, |dataset, databases| {
-        let host = &facts.host;
-        // Since 2.4, O_DIRECT is uncached where it is not direct: the ARC does not keep it.
-        let is_uncached = host.is_at_least(2, 4);
-        let is_off = host.parameter("zfs_dio_enabled") == Some(0)
-            || dataset.value("direct").is_none_or(|value| value == "disabled");
-        let is_file_system = dataset.is_of_kernel && dataset.kind == DatasetKind::FileSystem;
-        if !is_file_system || !host.is_at_least(2, 3) || (is_off && !is_uncached) {
-            return None;
-        }
-        let reads_past = |of: &&&DatabaseFacts| {
-            let sizes = page(of).zip(block_size(of, dataset));
-            let is_larger = sizes.is_some_and(|((page, _), block)| block >= 2 * page);
-            of.uses_direct_io() && of.page_bytes_on(dataset) > 0 && is_larger
-        };
-        let of = databases.iter().find(reads_past)?;
-        let ((page, page_evidence), block, server) =
-            (page(of)?, block_size(of, dataset)?, of.server.as_ref()?);
-        let by_database = of.is("mariadb").then(|| match of.setting("innodb_data_file_buffering") {
-            Some(_) => "set innodb_data_file_buffering=ON and restart the server",
-            None => "set innodb_flush_method=fsync and restart the server",
-        });
-        let by_property = (!is_uncached).then(|| dataset.set("direct", "disabled"));
-        let by_size = format!("{}, and rewrite the files", dataset.set("recordsize", &format_size(page)));
-        let remedies: Vec<String> =
-            by_property.into_iter().chain(by_database.map(str::to_owned)).chain([by_size]).collect();
-        Some(RuleMatch {
-            subject: dataset.name.clone(),
-            problem: format!(
-                "each read of a {} page of {} reads {} from disk, whatever the size of the ARC",
-                format_size(page),
-                of.describe(),
-                format_size(block)
+    on_datasets(facts, |dataset, databases| direct_past_arc_on(&facts.host, dataset, databases))
+}
+
+fn direct_past_arc_on(
+    host: &SystemFacts,
+    dataset: &DatasetFacts,
+    databases: &[&DatabaseFacts],
+) -> Option<RuleMatch> {
+    // Since 2.4, O_DIRECT is uncached where it is not direct: the ARC does not keep it.
+    let is_uncached = host.is_at_least(2, 4);
+    let is_off = host.parameter("zfs_dio_enabled") == Some(0)
+        || dataset.value("direct").is_none_or(|value| value == "disabled");
+    let is_file_system = dataset.is_of_kernel && dataset.kind == DatasetKind::FileSystem;
+    if !is_file_system || !host.is_at_least(2, 3) || (is_off && !is_uncached) {
+        return None;
+    }
+    let reads_past = |of: &&&DatabaseFacts| {
+        let sizes = page(of).zip(block_size(of, dataset));
+        let is_larger = sizes.is_some_and(|((page, _), block)| block >= 2 * page);
+        of.uses_direct_io() && of.page_bytes_on(dataset) > 0 && is_larger
+    };
+    let of = databases.iter().find(reads_past)?;
+    let ((page, page_evidence), block, server) = (page(of)?, block_size(of, dataset)?, of.server.as_ref()?);
+    let by_database = of.is("mariadb").then(|| match of.setting("innodb_data_file_buffering") {
+        Some(_) => "set innodb_data_file_buffering=ON and restart the server",
+        None => "set innodb_flush_method=fsync and restart the server",
+    });
+    let by_property = (!is_uncached).then(|| dataset.set("direct", "disabled"));
+    let by_size = format!("{}, and rewrite the files", dataset.set("recordsize", &format_size(page)));
+    let remedies: Vec<String> =
+        by_property.into_iter().chain(by_database.map(str::to_owned)).chain([by_size]).collect();
+    Some(RuleMatch {
+        subject: dataset.name.clone(),
+        problem: format!(
+            "each read of a {} page of {} reads {} from disk, whatever the size of the ARC",
+            format_size(page),
+            of.describe(),
+            format_size(block)
+        ),
+        evidence: vec![
+            format!(
+                "{} (process {}) has {} files open with O_DIRECT",
+                server.name, server.pid, server.direct_files
             ),
-            evidence: vec![
-                format!(
-                    "{} (process {}) has {} files open with O_DIRECT",
-                    server.name, server.pid, server.direct_files
-                ),
-                dataset.evidence("direct"),
-                format!("{page_evidence}; blocks of {}", format_size(block)),
-            ],
-            remedy: remedies.join("\nor "),
-            effect:
-                "reads are answered by the ARC, or read no more than a page; `poolwright tune` measures each"
-                    .to_owned(),
-            ..RuleMatch::default()
-        })
+            dataset.evidence("direct"),
+            format!("{page_evidence}; blocks of {}", format_size(block)),
+        ],
+        remedy: remedies.join("\nor "),
+        effect: "reads are answered by the ARC, or read no more than a page; `poolwright tune` measures each"
+            .to_owned(),
+        ..RuleMatch::default()
     })
 }
 
@@ -218,10 +221,9 @@ fn below_pages(facts: &MachineFacts) -> Vec<RuleMatch> {
 fn above_pages(facts: &MachineFacts) -> Vec<RuleMatch> {
     on_datasets(facts, |dataset, databases| {
         // The rule on direct I/O says more.
-        if direct_past_arc(facts).iter().any(|found| found.subject == dataset.name) {
+        if direct_past_arc_on(&facts.host, dataset, databases).is_some() {
             return None;
         }
-        // Blocks of a database that uses O_DIRECT are the subject of another rule.
         let is_above = |of: &&&DatabaseFacts| {
             let sizes = page(of).zip(block_size(of, dataset));
             sizes.is_some_and(|((page, _), block)| block > MANY_PAGES * page) && of.page_bytes_on(dataset) > 0
@@ -245,7 +247,7 @@ fn above_pages(facts: &MachineFacts) -> Vec<RuleMatch> {
 }
 
 fn raidz_padding(facts: &MachineFacts) -> Vec<RuleMatch> {
-    let of_dataset = |dataset: &DatasetFacts| {
+    on_volumes_and_datasets(facts, |dataset| {
         let (pool, block) = (facts.pool_of(dataset)?, dataset.block_size()?);
         let (Layout::Raidz { parity, disks }, ashift) = (pool.layout()?, pool.ashift()?) else { return None };
         let geometry = Geometry::raidz(ashift, disks, parity);
@@ -265,8 +267,7 @@ fn raidz_padding(facts: &MachineFacts) -> Vec<RuleMatch> {
                 dataset.set("recordsize", &format_size(enough))
             ),
         };
-        let is_used = is_volume || facts.databases_on(dataset).next().is_some();
-        (is_used && padded >= PADDED).then(|| RuleMatch {
+        (padded >= PADDED).then(|| RuleMatch {
             subject: dataset.name.clone(),
             problem: format!(
                 "a block of {} takes {} on raidz{parity} of {disks} disks, {padded:.1} times as much as in large blocks",
@@ -285,6 +286,5 @@ fn raidz_padding(facts: &MachineFacts) -> Vec<RuleMatch> {
             ),
             ..RuleMatch::default()
         })
-    };
-    facts.datasets.iter().filter_map(of_dataset).collect()
+    })
 }

@@ -3,7 +3,7 @@
 use poolwright_base::units::format_size;
 use poolwright_estimate::{Cell, Method};
 
-use super::{on_datasets, sources};
+use super::{on_datasets, on_volumes_and_datasets, sources};
 use crate::facts::{DatasetFacts, DatasetKind, MachineFacts};
 use crate::rule::FindingSeverity::{Advice, Warning};
 use crate::rule::{InspectionRule, RuleMatch};
@@ -71,11 +71,7 @@ struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     fn of(dataset: &'a DatasetFacts) -> Option<Sample<'a>> {
-        let estimate = dataset.sample.as_ref()?;
-        let codec = poolwright_openzfs::property::canonical("compression", dataset.value("compression")?);
-        let block = dataset.block_size()?;
-        let today =
-            estimate.cells.iter().find(|cell| cell.recordsize == block && cell.compression == codec)?;
+        let (estimate, today) = (dataset.sample.as_ref()?, dataset.sampled_today()?);
         let (all, entropy) = (format_size(estimate.data_bytes), estimate.entropy_bits);
         let sample = match estimate.method {
             Method::Full => format!("all of the largest tables, {all}"),
@@ -123,35 +119,33 @@ fn is_compressed(dataset: &DatasetFacts) -> bool {
 }
 
 fn no_room(facts: &MachineFacts) -> Vec<RuleMatch> {
-    let of_dataset = |dataset: &DatasetFacts| {
-        let (pool, block) = (facts.pool_of(dataset)?, dataset.block_size()?);
-        let sector = 1 << pool.ashift()?;
-        let is_volume = dataset.kind == DatasetKind::Volume;
-        let is_used = is_volume || facts.databases_on(dataset).next().is_some();
-        (is_used && is_compressed(dataset) && block <= sector).then(|| RuleMatch {
-            subject: dataset.name.clone(),
-            problem: format!(
-                "blocks of {} cannot be compressed on sectors of {}",
-                format_size(block),
-                format_size(sector)
-            ),
-            evidence: vec![
-                dataset.evidence(dataset.block_property()),
-                dataset.evidence("compression"),
-                format!("ashift {} of the pool's data vdevs", sector.ilog2()),
-            ],
-            remedy: match is_volume {
-                true => {
-                    "copy the data to a new volume with volblocksize=16K: it cannot be changed afterwards"
-                        .to_owned()
-                }
-                false => format!("{}, and rewrite the files", dataset.set("recordsize", "16K")),
-            },
-            effect: "compression can save sectors".to_owned(),
-            ..RuleMatch::default()
-        })
-    };
-    facts.datasets.iter().filter_map(of_dataset).collect()
+    on_volumes_and_datasets(facts, |dataset| no_room_on(facts, dataset))
+}
+
+fn no_room_on(facts: &MachineFacts, dataset: &DatasetFacts) -> Option<RuleMatch> {
+    let (pool, block) = (facts.pool_of(dataset)?, dataset.block_size()?);
+    let sector = 1 << pool.ashift()?;
+    let is_volume = dataset.kind == DatasetKind::Volume;
+    (is_compressed(dataset) && block <= sector).then(|| RuleMatch {
+        subject: dataset.name.clone(),
+        problem: format!(
+            "blocks of {} cannot be compressed on sectors of {}",
+            format_size(block),
+            format_size(sector)
+        ),
+        evidence: vec![
+            dataset.evidence(dataset.block_property()),
+            dataset.evidence("compression"),
+            format!("ashift {} of the pool's data vdevs", sector.ilog2()),
+        ],
+        remedy: match is_volume {
+            true => "copy the data to a new volume with volblocksize=16K: it cannot be changed afterwards"
+                .to_owned(),
+            false => format!("{}, and rewrite the files", dataset.set("recordsize", "16K")),
+        },
+        effect: "compression can save sectors".to_owned(),
+        ..RuleMatch::default()
+    })
 }
 
 fn small_records(facts: &MachineFacts) -> Vec<RuleMatch> {
@@ -161,7 +155,7 @@ fn small_records(facts: &MachineFacts) -> Vec<RuleMatch> {
         if databases.iter().any(|of| of.uses_direct_io()) {
             return None;
         }
-        if no_room(facts).iter().any(|found| found.subject == dataset.name) {
+        if no_room_on(facts, dataset).is_some() {
             return None; // that rule says more
         }
         let today = sample.today;

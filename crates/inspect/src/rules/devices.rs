@@ -4,8 +4,8 @@ use poolwright_base::units::format_size;
 use poolwright_trace::layout::Role;
 use poolwright_zfs::kernel::command::status::VdevClass;
 
-use super::{names, on_datasets, sources};
-use crate::facts::{DatasetFacts, DiskFacts, MachineFacts, PoolFacts};
+use super::{names, on_datasets, on_pools, sources};
+use crate::facts::{DiskFacts, MachineFacts};
 use crate::rule::FindingSeverity::{Advice, Warning};
 use crate::rule::{InspectionRule, RuleMatch};
 
@@ -54,7 +54,7 @@ fn sector_of(disk: &DiskFacts) -> Option<u64> {
 }
 
 fn ashift(facts: &MachineFacts) -> Vec<RuleMatch> {
-    let of_pool = |pool: &PoolFacts| {
+    on_pools(facts, |pool| {
         let is_small = |disk: &&DiskFacts| {
             disk.ashift.zip(sector_of(disk)).is_some_and(|(ashift, sector)| 1_u64 << ashift < sector)
         };
@@ -81,8 +81,7 @@ fn ashift(facts: &MachineFacts) -> Vec<RuleMatch> {
                 .to_owned(),
             ..RuleMatch::default()
         })
-    };
-    facts.pools.iter().filter_map(of_pool).collect()
+    })
 }
 
 fn special_takes_all(facts: &MachineFacts) -> Vec<RuleMatch> {
@@ -90,7 +89,8 @@ fn special_takes_all(facts: &MachineFacts) -> Vec<RuleMatch> {
         let (limit, block) = (dataset.number("special_small_blocks")?, dataset.block_size()?);
         let pool = facts.pool_of(dataset)?;
         let special = pool.vdevs(VdevClass::Special).next()?;
-        let stored = block as f64 / compression_ratio(dataset).unwrap_or(1.0);
+        let ratio = dataset.sampled_today().map(|today| today.ratio).filter(|ratio| ratio.is_finite());
+        let stored = block as f64 / ratio.unwrap_or(1.0);
         (limit as f64 >= stored).then(|| RuleMatch {
             subject: dataset.name.clone(),
             problem: format!("most blocks of {} go to the special vdev", names(databases)),
@@ -105,15 +105,6 @@ fn special_takes_all(facts: &MachineFacts) -> Vec<RuleMatch> {
             ..RuleMatch::default()
         })
     })
-}
-
-/// The ratio of today's setting in the sample of the data.
-fn compression_ratio(dataset: &DatasetFacts) -> Option<f64> {
-    let codec = poolwright_openzfs::property::canonical("compression", dataset.value("compression")?);
-    let cells = &dataset.sample.as_ref()?.cells;
-    let today =
-        cells.iter().find(|of| Some(of.recordsize) == dataset.block_size() && of.compression == codec)?;
-    Some(today.ratio).filter(|ratio| ratio.is_finite())
 }
 
 fn special_missing(facts: &MachineFacts) -> Vec<RuleMatch> {

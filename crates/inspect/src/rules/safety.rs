@@ -3,8 +3,8 @@
 use poolwright_zfs::kernel::HealthState;
 use poolwright_zfs::kernel::command::status::{VdevClass, VdevNode};
 
-use super::{names, on_databases, on_datasets, sources};
-use crate::facts::{DatabaseFacts, MachineFacts, PoolFacts, is_redundant};
+use super::{names, on_databases, on_datasets, on_pools, sources};
+use crate::facts::{DatabaseFacts, MachineFacts, is_redundant};
 use crate::rule::FindingSeverity::{Advice, Critical, Warning};
 use crate::rule::{InspectionRule, RuleMatch};
 
@@ -157,16 +157,20 @@ fn setting(
     })
 }
 
+/// Whether a setting has one of these values, in any case.
+fn is_one_of(of: &DatabaseFacts, name: &str, values: &[&str]) -> bool {
+    of.setting(name).is_some_and(|found| values.iter().any(|value| found.eq_ignore_ascii_case(value)))
+}
+
 fn is_off(of: &DatabaseFacts, name: &str) -> bool {
-    of.setting(name).is_some_and(|value| ["off", "0", "no", "false"].contains(&value.to_lowercase().as_str()))
+    is_one_of(of, name, &["off", "0", "no", "false"])
 }
 
 fn doublewrite_off(facts: &MachineFacts) -> Vec<RuleMatch> {
     on_databases(facts, |of| {
         let effect = "InnoDB writes each page twice, and can repair a torn one; restart the server";
         // MySQL's `DETECT_ONLY` finds torn pages, but does not repair them.
-        let detects_only =
-            of.setting("innodb_doublewrite").is_some_and(|value| value.eq_ignore_ascii_case("DETECT_ONLY"));
+        let detects_only = is_one_of(of, "innodb_doublewrite", &["DETECT_ONLY"]);
         (detects_only || is_off(of, "innodb_doublewrite")).then(|| {
             setting(of, "innodb_doublewrite", "a crash of the host can damage pages", ("ON", effect))
         })?
@@ -191,9 +195,6 @@ fn postgresql_fsync_off(facts: &MachineFacts) -> Vec<RuleMatch> {
 }
 
 fn innodb_fsync_off(facts: &MachineFacts) -> Vec<RuleMatch> {
-    let is_one_of = |of: &DatabaseFacts, name: &str, values: &[&str]| {
-        of.setting(name).is_some_and(|found| values.iter().any(|value| found.eq_ignore_ascii_case(value)))
-    };
     on_databases(facts, |of| {
         let problem = "a crash of the host can destroy the database";
         let effect = "InnoDB syncs its tables before each checkpoint; restart the server";
@@ -240,12 +241,8 @@ fn checksum_off(facts: &MachineFacts) -> Vec<RuleMatch> {
 }
 
 fn special_not_redundant(facts: &MachineFacts) -> Vec<RuleMatch> {
-    let of_pool = |pool: &PoolFacts| {
-        let mut data = pool.vdevs(VdevClass::Data).peekable();
-        data.peek()?;
-        if !data.all(is_redundant) {
-            return None;
-        }
+    on_pools(facts, |pool| {
+        pool.is_redundant().filter(|is_redundant| *is_redundant)?;
         let classes = [VdevClass::Special, VdevClass::Dedup];
         let vdev =
             classes.into_iter().flat_map(|class| pool.vdevs(class)).find(|vdev| !is_redundant(vdev))?;
@@ -258,28 +255,25 @@ fn special_not_redundant(facts: &MachineFacts) -> Vec<RuleMatch> {
             effect: format!("the {class} vdev becomes a mirror"),
             ..RuleMatch::default()
         })
-    };
-    facts.pools.iter().filter_map(of_pool).collect()
+    })
 }
 
 fn pool_state(facts: &MachineFacts) -> Vec<RuleMatch> {
-    let bad = facts.pools.iter().filter(|pool| pool.space.health != HealthState::Online);
-    bad.map(|pool| {
+    on_pools(facts, |pool| {
         let (name, state) = (&pool.space.name, &pool.space.health);
-        RuleMatch {
+        (*state != HealthState::Online).then(|| RuleMatch {
             subject: name.clone(),
             problem: format!("the pool is {state}"),
             evidence: vec![format!("zpool list {name}: health {state}")],
             remedy: format!("zpool status -v {name}"),
             effect: "it shows the device and what to do".to_owned(),
             ..RuleMatch::default()
-        }
+        })
     })
-    .collect()
 }
 
 fn pool_errors(facts: &MachineFacts) -> Vec<RuleMatch> {
-    let of_pool = |pool: &PoolFacts| {
+    on_pools(facts, |pool| {
         let status = pool.status.as_ref()?;
         let data = status.data_errors.filter(|errors| *errors > 0);
         let failed = |vdev: &VdevNode| {
@@ -318,17 +312,13 @@ fn pool_errors(facts: &MachineFacts) -> Vec<RuleMatch> {
             severity: data.is_none().then_some(Warning),
             ..RuleMatch::default()
         })
-    };
-    facts.pools.iter().filter_map(of_pool).collect()
+    })
 }
 
 fn redundant_metadata(facts: &MachineFacts) -> Vec<RuleMatch> {
     on_datasets(facts, |dataset, _| {
         let value = dataset.value("redundant_metadata").filter(|value| ["some", "none"].contains(value))?;
-        let pool = facts.pool_of(dataset)?;
-        let mut data = pool.vdevs(VdevClass::Data).peekable();
-        data.peek()?;
-        data.any(|vdev| !is_redundant(vdev)).then(|| RuleMatch {
+        (!facts.pool_of(dataset)?.is_redundant()?).then(|| RuleMatch {
             subject: dataset.name.clone(),
             problem: format!("redundant_metadata={value} on a pool without redundancy"),
             evidence: vec![dataset.evidence("redundant_metadata")],
@@ -363,8 +353,7 @@ fn relaxed_commit(facts: &MachineFacts) -> Vec<RuleMatch> {
             return setting(of, "synchronous_commit", problem, ("on", effect));
         }
         // 3, of MariaDB, syncs at each commit.
-        let is_lax =
-            of.setting("innodb_flush_log_at_trx_commit").is_some_and(|value| ["0", "2"].contains(&value));
+        let is_lax = is_one_of(of, "innodb_flush_log_at_trx_commit", &["0", "2"]);
         let found =
             is_lax.then(|| setting(of, "innodb_flush_log_at_trx_commit", problem, ("1", effect)))??;
         Some(RuleMatch { source: Some(&sources::INNODB_COMMIT), ..found })

@@ -2,7 +2,7 @@
 
 use poolwright_base::units::format_size;
 
-use super::{names, on_datasets, sources};
+use super::{names, on_datasets, on_pools, sources};
 use crate::facts::{DatasetKind, MachineFacts, PoolFacts};
 use crate::rule::FindingSeverity::{Advice, Warning};
 use crate::rule::{InspectionRule, RuleMatch};
@@ -51,7 +51,7 @@ fn percent_full(pool: &PoolFacts) -> Option<u64> {
 }
 
 fn nearly_full(facts: &MachineFacts) -> Vec<RuleMatch> {
-    let of_pool = |pool: &PoolFacts| {
+    on_pools(facts, |pool| {
         let space = &pool.space;
         let (size, allocated, percent) = (space.size?, space.allocated?, percent_full(pool)?);
         let fragmentation = space.fragmentation.map(|of| format!("; the free space is fragmented to {of} %"));
@@ -70,8 +70,7 @@ fn nearly_full(facts: &MachineFacts) -> Vec<RuleMatch> {
             severity: (percent > VERY_FULL).then_some(Warning),
             source: (percent > VERY_FULL).then_some(&sources::FREE_SPACE),
         })
-    };
-    facts.pools.iter().filter_map(of_pool).collect()
+    })
 }
 
 fn dataset_nearly_full(facts: &MachineFacts) -> Vec<RuleMatch> {
