@@ -43,6 +43,8 @@ pub enum Role {
     Other,
     /// Spilled sorts, temporary tables: short-lived, not needed after a crash.
     Temp,
+    /// A volume (zvol): a block device with a file system of its own, such as the disk of a virtual machine.
+    Volume,
     /// Write-ahead and redo logs, journals, double-write buffers: appended to or overwritten in a cycle, synced, rarely
     /// read.
     Wal,
@@ -50,7 +52,7 @@ pub enum Role {
 
 impl Role {
     /// Every role, in the order of tables.
-    pub const ALL: [Role; 9] = [
+    pub const ALL: [Role; 10] = [
         Role::Data,
         Role::Index,
         Role::Wal,
@@ -59,6 +61,7 @@ impl Role {
         Role::Backup,
         Role::Archive,
         Role::Import,
+        Role::Volume,
         Role::Other,
     ];
 
@@ -73,6 +76,7 @@ impl Role {
             Role::Backup => "backup",
             Role::Archive => "archive",
             Role::Import => "import",
+            Role::Volume => "volume",
             Role::Other => "other",
         }
     }
