@@ -45,6 +45,7 @@ const SOURCES: &[&str] = &[
     "blocks",
     "log",
     "replay",
+    "volume",
     "codec",
     "device",
     "fault",

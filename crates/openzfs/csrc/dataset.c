@@ -315,7 +315,10 @@ let_go(pw_dataset_t *ds)
 {
 	if (ds->zilog != NULL)
 		zil_close(ds->zilog);	/* writes the rest of the log, and looks up nodes while it does */
-	pw_nodes_fini(ds);
+	if (ds->volume != NULL)
+		pw_volume_release(ds);
+	else
+		pw_nodes_fini(ds);
 	if (!ds->readonly)
 		txg_wait_synced(dmu_objset_pool(ds->os), 0);
 	dmu_objset_evict_dbufs(ds->os);
@@ -323,6 +326,13 @@ let_go(pw_dataset_t *ds)
 	mutex_destroy(&ds->renames);
 	zil_sums_fini(&ds->sums);
 	umem_free(ds, sizeof (*ds));
+}
+
+void
+pw_dataset_init(pw_dataset_t *ds)
+{
+	mutex_init(&ds->renames, NULL, MUTEX_DEFAULT, NULL);
+	zil_sums_init(&ds->sums);
 }
 
 int
@@ -340,9 +350,8 @@ pw_dataset_open(const char *name, int how, pw_dataset_t **out, pw_log_trouble_t 
 		return (error);
 	}
 	ds->readonly |= !spa_writeable(ds->os->os_spa);
-	mutex_init(&ds->renames, NULL, MUTEX_DEFAULT, NULL);
+	pw_dataset_init(ds);
 	pw_nodes_init(ds);
-	zil_sums_init(&ds->sums);
 	error = read_master_node(ds);
 	if (error == 0 && !ds->readonly)
 		error = start_log(ds);

@@ -318,6 +318,18 @@ int pw_dataset_commit(pw_dataset_t *ds);	/* makes all acknowledged changes durab
 void pw_dataset_zil_stats(pw_dataset_t *ds, pw_zil_stats_t *out);
 int pw_dataset_replayed(pw_dataset_t *ds, uint64_t *records);
 
+/* ---- volumes (volume.c) ---- */
+
+/* EINVAL: `block` (volblocksize) is no power of two from 512 to 128K, or `size` no multiple of it. */
+int pw_volume_create(const char *name, uint64_t size, uint64_t block);
+/* The functions for open datasets above apply to a volume, too. ENOTSUP: its log was not replayed. */
+int pw_volume_open(const char *name, pw_dataset_t **out);
+/* EIO: the range is not inside the volume. A discard frees whole blocks only. `how`: PW_IO_SYNC (a write with FUA). */
+int pw_volume_read(pw_dataset_t *volume, uint64_t offset, void *buf, uint64_t len);
+int pw_volume_write(pw_dataset_t *volume, uint64_t offset, const void *buf, uint64_t len, int how);
+int pw_volume_discard(pw_dataset_t *volume, uint64_t offset, uint64_t len);
+int pw_volume_flush(pw_dataset_t *volume);
+
 /* ---- nodes: files, directories, links, devices (node.c, attr.c, dir.c, name.c, xattr.c, file.c, clone.c, blocks.c) ---- */
 
 typedef struct pw_node pw_node_t;

@@ -59,6 +59,7 @@ struct pw_dataset {
 	list_t idle;			/* nodes without references, least recently used first */
 	uint64_t idle_count;
 	taskq_t *reaper;		/* frees unlinked objects for threads that must not open a transaction */
+	pw_node_t *volume;		/* the node of a volume; NULL in a file system. A volume uses no bucket and none of the lists */
 };
 
 struct pw_node {
@@ -218,6 +219,11 @@ void pw_vdev_finish_replacements(spa_t *spa);
 
 /* dataset.c */
 void pw_objset_disown(objset_t *os, const void *tag);
+/* What a file system and a volume have in common, once their objset is owned by `ds`. */
+void pw_dataset_init(pw_dataset_t *ds);
+
+/* volume.c */
+void pw_volume_release(pw_dataset_t *ds);
 
 /* ---- kernel/file.c ---- */
 

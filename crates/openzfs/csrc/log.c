@@ -19,6 +19,8 @@
 #include "internal.h"
 
 uint64_t pw_immediate_write_sz = 32768;
+/* zvol_immediate_write_sz in module/zfs/zvol.c, which is no parameter. */
+enum { VOLUME_IMMEDIATE_WRITE_SZ = 32768 };
 
 #ifdef PW_HAS_UNCACHED_IO
 #define	LOG_READ	(DMU_READ_NO_PREFETCH | DMU_KEEP_CACHING)
@@ -181,13 +183,26 @@ pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value,
 	zil_itx_assign(node->ds->zilog, itx, tx);
 }
 
+/*
+ * Whether a write goes to its final place at once. To a volume, only writes of whole blocks do, and only if the blocks are larger than
+ * zvol.c's constant.
+ */
+static int
+is_long(const pw_node_t *node, uint64_t len)
+{
+	if (node->ds->volume == NULL)
+		return (len >= pw_immediate_write_sz);
+	uint64_t block = node->dn->dn_datablksz;
+	return (len >= block && block > VOLUME_IMMEDIATE_WRITE_SZ);
+}
+
 static itx_wr_state_t
 how_to_log(pw_node_t *node, uint64_t len, int how)
 {
 	zilog_t *zilog = node->ds->zilog;
 	if (zilog->zl_logbias == ZFS_LOGBIAS_THROUGHPUT || how & PW_VIA_DIRECT)
 		return (WR_INDIRECT);
-	if (!spa_has_slogs(zilog->zl_spa) && len >= pw_immediate_write_sz)
+	if (!spa_has_slogs(zilog->zl_spa) && is_long(node, len))
 		return (WR_INDIRECT);
 	return (how & PW_IO_SYNC ? WR_COPIED : WR_NEED_COPY);
 }
@@ -304,7 +319,23 @@ pw_log_settle(pw_dataset_t *ds, uint64_t object, int error, int sync)
 
 /* ---- what the log asks back ---- */
 
+static int
+hold_node(pw_dataset_t *ds, uint64_t object, pw_node_t **out)
+{
+	if (ds->volume == NULL)
+		return (pw_node_get(ds, object, out));
+	*out = ds->volume;
+	return (0);
+}
+
 /* The last reference of an unlinked node frees its object in a transaction, which a log thread must not open. */
+static void
+release_node(pw_node_t *node)
+{
+	if (node != node->ds->volume)
+		pw_node_release_later(node);
+}
+
 static void
 got_data(zgd_t *zgd, int error)
 {
@@ -313,7 +344,7 @@ got_data(zgd_t *zgd, int error)
 	if (zgd->zgd_db != NULL)
 		dmu_buf_rele(zgd->zgd_db, zgd);
 	zfs_rangelock_exit(zgd->zgd_lr);
-	pw_node_release_later(node);
+	release_node(node);
 	kmem_free(zgd, sizeof (zgd_t));
 }
 
@@ -422,11 +453,11 @@ pw_log_get_data(void *arg, uint64_t gen, lr_write_t *lr, char *buf, struct lwb *
 {
 	pw_dataset_t *ds = arg;
 	pw_node_t *node;
-	int error = pw_node_get(ds, lr->lr_foid, &node);
+	int error = hold_node(ds, lr->lr_foid, &node);
 	if (error != 0)
 		return (ENOENT);
 	if (node->unlinked || node->gen != gen) {
-		pw_node_release_later(node);
+		release_node(node);
 		return (ENOENT);
 	}
 	zgd_t *zgd = kmem_zalloc(sizeof (zgd_t), KM_SLEEP);

@@ -33,6 +33,31 @@ pub(crate) struct Inner {
     pool: Arc<pool::Inner>,
 }
 
+impl Inner {
+    pub(crate) fn new(raw: *mut ffi::pw_dataset, name: CString, pool: &Pool) -> Inner {
+        Inner { raw, name, pool: pool.inner.clone() }
+    }
+
+    /// Returns the full name, including the pool's.
+    pub(crate) fn name(&self) -> &str {
+        self.name.to_str().expect("made from a str")
+    }
+
+    pub(crate) fn stats(&self) -> Result<DatasetStats> {
+        let mut raw = ffi::pw_dataset_stats::default();
+        // SAFETY: an open dataset and a writable struct.
+        check("reading the space of", self.name(), unsafe { ffi::pw_dataset_stats(self.raw, &mut raw) })?;
+        Ok(DatasetStats::from(raw))
+    }
+
+    pub(crate) fn zil_stats(&self) -> ZilStats {
+        let mut raw = ffi::pw_zil_stats::default();
+        // SAFETY: as above.
+        unsafe { ffi::pw_dataset_zil_stats(self.raw, &mut raw) };
+        ZilStats::from(raw)
+    }
+}
+
 // SAFETY: the C side locks all shared data (node table, names, ranges), and the pointer never changes.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
@@ -47,12 +72,12 @@ impl Drop for Inner {
 }
 
 /// Returns the full name of a dataset or, with `@`, a snapshot. `name` does not include the pool's name.
-fn full(pool: &Pool, name: &str) -> Result<CString> {
+pub(crate) fn full(pool: &Pool, name: &str) -> Result<CString> {
     let between = if name.is_empty() || name.starts_with('@') { "" } else { "/" };
     c_text(&format!("{}{between}{name}", pool.name()))
 }
 
-fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
+pub(crate) fn set_raw(name: &CStr, property: &str, value: &str) -> Result<()> {
     let known = property::find_settable(property)?;
     let plain = property::plain_value(known, value)?;
     let (p, v) = (c_text(known.name)?, c_text(&plain)?);
@@ -101,12 +126,12 @@ impl Dataset {
             return Err(Error::Log { dataset, why: log_trouble(&trouble), errno: trouble.error });
         }
         check("opening the dataset", c.to_string_lossy(), errno)?;
-        Ok(Dataset { inner: Arc::new(Inner { raw, name: c, pool: pool.inner.clone() }) })
+        Ok(Dataset { inner: Arc::new(Inner::new(raw, c, pool)) })
     }
 
     /// Returns the full name, including the pool's.
     pub fn name(&self) -> &str {
-        self.inner.name.to_str().expect("made from a str")
+        self.inner.name()
     }
 
     /// Sets a property: `set("recordsize", "16K")`. Takes effect at once.
@@ -216,20 +241,12 @@ impl Dataset {
     /// # Errors
     /// [`Error::Engine`] if the library refuses.
     pub fn stats(&self) -> Result<DatasetStats> {
-        let mut raw = ffi::pw_dataset_stats::default();
-        // SAFETY: an open dataset and a writable struct.
-        check("reading the space of", self.name(), unsafe {
-            ffi::pw_dataset_stats(self.inner.raw, &mut raw)
-        })?;
-        Ok(DatasetStats::from(raw))
+        self.inner.stats()
     }
 
     /// Returns the traffic of the intent log since the dataset was opened.
     pub fn zil_stats(&self) -> ZilStats {
-        let mut raw = ffi::pw_zil_stats::default();
-        // SAFETY: as above.
-        unsafe { ffi::pw_dataset_zil_stats(self.inner.raw, &mut raw) };
-        ZilStats::from(raw)
+        self.inner.zil_stats()
     }
 
     /// Returns the number of log records that were not replayed, because the dataset is open read-only. It does not show these

@@ -1,7 +1,7 @@
 //! The OpenZFS engine in user space, behind a safe API.
 //!
 //! [`Engine`] starts libzpool once for each process. A [`Pool`] on files contains [`Dataset`]s, and a dataset contains
-//! [`File`]s and [`Node`]s in the layout that a kernel mounts. All I/O between a pool and its files passes through
+//! [`File`]s and [`Node`]s in the layout that a kernel mounts; a [`Volume`] is the data of a block device. All I/O between a pool and its files passes through
 //! `csrc/kernel/file.c`, which counts it and can delay it as an emulated [`Device`] would. [`codec`] runs the engine's compressors on
 //! single records, without a pool.
 //!
@@ -39,6 +39,7 @@ mod stats;
 mod vdev_error;
 mod vdev_spec;
 mod vdevs;
+mod volume;
 
 pub use changed::{ChangedFile, FileChange};
 pub use codec::{Compression, Geometry};
@@ -53,3 +54,4 @@ pub use pool::{Import, Pool};
 pub use stats::{ArcSizes, ArcStats, DatasetStats, IoStats, PoolStats, VdevStats, ZilStats};
 pub use vdev_error::VdevError;
 pub use vdev_spec::{DEFAULT_VDEV_BYTES, Layout, Spec, Use, VdevGroup};
+pub use volume::Volume;

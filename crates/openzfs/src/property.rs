@@ -129,12 +129,26 @@ pub const LIMITS: &[Property] = &[
     },
 ];
 
+/// Properties that only volumes have. Volumes have those of [`PROPERTIES`] too, except for [`NOT_OF_VOLUMES`].
+pub const VOLUME_PROPERTIES: &[Property] = &[Property {
+    name: "volblocksize",
+    default: "16K",
+    values: VOLBLOCKSIZES,
+    size: true,
+    about: "block size of a volume, which is fixed when the volume is created",
+}];
+
+const VOLBLOCKSIZES: &str = "a power of two from 512 to 128K";
+
+/// Those of [`PROPERTIES`] that a volume does not have (`zfsprops(7)`); `direct` has no effect on a volume in OpenZFS 2.3.
+pub const NOT_OF_VOLUMES: [&str; 3] = ["recordsize", "direct", "snapdir"];
+
 /// Whether this is one of [`LIMITS`].
 pub fn is_limit(property: &Property) -> bool {
     LIMITS.iter().any(|p| p.name == property.name)
 }
 
-/// Returns the property of this name, which may be one of [`LIMITS`].
+/// Returns the property of this name that can be set on a dataset: one of [`PROPERTIES`] or [`LIMITS`].
 ///
 /// # Errors
 /// [`Error::Invalid`] if there is no such property.
@@ -142,19 +156,20 @@ pub fn find_settable(name: &str) -> Result<&'static Property> {
     if let Some(limit) = LIMITS.iter().find(|p| p.name == name) {
         return Ok(limit);
     }
-    find(name).map_err(|_| {
+    let wanted = spelling::canonical_name(name);
+    PROPERTIES.iter().find(|p| p.name == wanted).ok_or_else(|| {
         let known: Vec<_> = PROPERTIES.iter().chain(LIMITS).map(|p| p.name).collect();
         Error::Invalid(format!("unknown property {name:?} (known: {})", known.join(", ")))
     })
 }
 
-/// Returns the property of this name.
+/// Returns the property of this name: one of [`PROPERTIES`] or [`VOLUME_PROPERTIES`].
 ///
 /// # Errors
 /// [`Error::Invalid`] if there is no such property.
 pub fn find(name: &str) -> Result<&'static Property> {
     let wanted = spelling::canonical_name(name);
-    PROPERTIES.iter().find(|p| p.name == wanted).ok_or_else(|| {
+    PROPERTIES.iter().chain(VOLUME_PROPERTIES).find(|p| p.name == wanted).ok_or_else(|| {
         let known: Vec<_> = PROPERTIES.iter().map(|p| p.name).collect();
         Error::Invalid(format!("unknown property {name:?} (known: {})", known.join(", ")))
     })
@@ -218,11 +233,11 @@ pub fn risks(settings: &Settings) -> Vec<&'static str> {
     settings.iter().filter_map(|(name, value)| risk(name, value)).collect()
 }
 
-/// Whether this is a property that trials vary and plans set: one of [`PROPERTIES`], by its full name, that decides how data is stored
-/// or cached.
+/// Whether this is a property that trials vary and plans set: one of [`PROPERTIES`] or [`VOLUME_PROPERTIES`], by its full name, that
+/// decides how data is stored or cached.
 pub fn is_tuned(name: &str) -> bool {
     // What programs see of snapshots does not decide that.
-    name != "snapdir" && PROPERTIES.iter().any(|known| known.name == name)
+    name != "snapdir" && PROPERTIES.iter().chain(VOLUME_PROPERTIES).any(|known| known.name == name)
 }
 
 /// Parses `property=value` and checks the name.
@@ -241,15 +256,20 @@ pub fn parse_assignment(text: &str) -> Result<(String, String)> {
 /// # Errors
 /// [`Error::Invalid`] if the property or the value is unknown.
 pub fn check(name: &str, value: &str) -> Result<()> {
-    let known = find_settable(name)?;
+    let known = find(name).or_else(|_| find_settable(name))?;
     let fine = match known.name {
         "recordsize" if parse_size(value).is_ok_and(is_recordsize) => true,
         "recordsize" => return Err(Error::Invalid(invalid_recordsize(value))),
+        "volblocksize" => parse_size(value).is_ok_and(is_volblocksize),
         "compression" => compressions().iter().any(|known| known == value),
         "quota" | "refquota" => value == "none" || parse_size(value).is_ok(),
         _ => known.values.split(", ").any(|v| v == value),
     };
     if fine { Ok(()) } else { Err(Error::Invalid(format!("{name}={value}: expected {}", known.values))) }
+}
+
+fn is_volblocksize(bytes: u64) -> bool {
+    bytes.is_power_of_two() && (512..=128 << 10).contains(&bytes)
 }
 
 /// Returns the value in the engine's spelling: sizes in bytes.
