@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use poolwright_base::extents::next_data;
-use poolwright_base::{private, room};
+use poolwright_base::{private, regular, room};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Trace};
 use rand::SeedableRng;
@@ -196,7 +196,7 @@ impl Capture {
                 continue;
             }
             let Some(source) = source.open(&trace.files[number]) else { continue };
-            let len = source.metadata().map_or(0, |meta| meta.len());
+            let len = regular::length(&source).unwrap_or(0);
             for extent in file.extents.iter_mut().filter(|extent| !extent.borrowed) {
                 while extent.real < extent.len {
                     let at = extent.offset + extent.real;

@@ -1,4 +1,4 @@
-//! The engine as a target: a pool on a scratch file, with one dataset per role.
+//! The engine as a target: a pool on a scratch file, with one dataset per role, and each volume of the trace.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd as _;
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use poolwright_openzfs::clock::{Costs, Turn, VirtualClock};
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Config, Dataset, Device, Engine, File, Pool, Spec, ZilStats};
+use poolwright_openzfs::{Config, Dataset, DatasetStats, Device, Engine, Pool, Spec, Volume, ZilStats};
+use poolwright_trace::File;
 use poolwright_trace::layout::Role;
 use rustix::io::fcntl_dupfd_cloexec;
 use schemars::JsonSchema;
@@ -42,12 +43,19 @@ pub struct EngineOptions {
     pub clock: Option<VirtualClock>,
 }
 
+/// A file of the trace in the pool.
+#[derive(Clone)]
+enum Stored {
+    File(poolwright_openzfs::File),
+    Volume { volume: Volume, size: u64 },
+}
+
 /// A scratch pool that contains the trace's files.
 pub struct EngineTarget {
     engine: Engine,
     pool: Pool,
     datasets: BTreeMap<Role, Dataset>,
-    files: Vec<RwLock<Option<File>>>,
+    files: Vec<RwLock<Option<Stored>>>,
     creating: Turn,
     roles: Vec<Role>,
 }
@@ -59,8 +67,7 @@ impl std::fmt::Debug for EngineTarget {
 }
 
 impl EngineTarget {
-    /// Starts the engine and creates the pool. `roles` is the role of each file of the trace; `settings` contains the
-    /// properties of each role's dataset. With `paced`, the engine's timer starts transaction groups; otherwise
+    /// Starts the engine and creates the pool for the files of a trace. `settings` contains the properties of each role's dataset. With `paced`, the engine's timer starts transaction groups; otherwise
     /// [`Target::start_txg`] does, by recorded time.
     ///
     /// # Errors
@@ -68,7 +75,7 @@ impl EngineTarget {
     /// Returns an error if the engine cannot be started, or the pool or a dataset cannot be created.
     pub fn create(
         options: &EngineOptions,
-        roles: Vec<Role>,
+        files: &[File],
         settings: &RoleSettings,
         paced: bool,
     ) -> Result<EngineTarget> {
@@ -84,15 +91,22 @@ impl EngineTarget {
         }
         let pool = scratch_pool(engine, &options.scratch, options.ashift)?;
         let mut datasets = BTreeMap::new();
+        let mut stored = Vec::new();
         let none = Settings::new();
-        for role in &roles {
-            if !datasets.contains_key(role) {
-                let settings = settings.get(role).unwrap_or(&none);
-                datasets.insert(*role, pool.create_dataset(role.name(), settings)?);
+        for (number, file) in files.iter().enumerate() {
+            let role = file.known_role();
+            let settings = settings.get(&role).unwrap_or(&none);
+            let mut volume = None;
+            if role == Role::Volume {
+                let made = pool.create_volume(&format!("volume{number}"), file.size, settings)?;
+                volume = Some(Stored::Volume { volume: made, size: file.size });
+            } else if !datasets.contains_key(&role) {
+                datasets.insert(role, pool.create_dataset(role.name(), settings)?);
             }
+            stored.push(RwLock::new(volume));
         }
-        let files = roles.iter().map(|_| RwLock::new(None)).collect();
-        Ok(EngineTarget { engine, pool, datasets, files, creating: Turn::default(), roles })
+        let roles = files.iter().map(File::known_role).collect();
+        Ok(EngineTarget { engine, pool, datasets, files: stored, creating: Turn::default(), roles })
     }
 
     /// Switches the emulated device and the measurement of codecs on. The pool is filled without them.
@@ -107,10 +121,29 @@ impl EngineTarget {
     ///
     /// Returns an error if the engine cannot read a dataset's statistics.
     pub fn allocated_by_role(&self) -> Result<BTreeMap<Role, u64>> {
-        self.datasets.iter().map(|(role, ds)| Ok((*role, ds.stats()?.referenced))).collect()
+        let mut allocated = BTreeMap::new();
+        for (role, stats) in self.stats()? {
+            *allocated.entry(role).or_default() += stats.referenced;
+        }
+        Ok(allocated)
     }
 
-    fn file(&self, file: u32) -> Result<File> {
+    /// The volumes among the files.
+    fn volumes(&self) -> impl Iterator<Item = Volume> {
+        self.files.iter().filter_map(|slot| match slot.read().expect("lock is not poisoned").as_ref()? {
+            Stored::Volume { volume, .. } => Some(volume.clone()),
+            Stored::File(_) => None,
+        })
+    }
+
+    /// The figures of all datasets and volumes, by role.
+    fn stats(&self) -> Result<Vec<(Role, DatasetStats)>> {
+        let datasets = self.datasets.iter().map(|(role, dataset)| Ok((*role, dataset.stats()?)));
+        let volumes = self.volumes().map(|volume| Ok((Role::Volume, volume.stats()?)));
+        datasets.chain(volumes).collect()
+    }
+
+    fn stored(&self, file: u32) -> Result<Stored> {
         let slot = &self.files[file as usize];
         let open = || slot.read().expect("lock is not poisoned").clone();
         if let Some(open) = open() {
@@ -120,17 +153,16 @@ impl EngineTarget {
         if let Some(open) = open() {
             return Ok(open);
         }
-        let created = self.datasets[&self.roles[file as usize]].create_file(&name(file))?;
+        let created = Stored::File(self.datasets[&self.roles[file as usize]].create_file(&name(file))?);
         *slot.write().expect("lock is not poisoned") = Some(created.clone());
         Ok(created)
     }
+}
 
-    /// Returns the file as the recorded program had opened it. Parts of a recorded request may be less aligned than the request,
-    /// and OpenZFS 2.3 would refuse them.
-    fn opened(&self, file: u32, direct: bool, offset: u64, buf: &[u8]) -> Result<File> {
-        let file = self.file(file)?;
-        Ok(if direct && is_page_aligned(offset, buf) { file.into_direct() } else { file })
-    }
+/// Returns the file as the recorded program had opened it. Parts of a recorded request may be less aligned than the request,
+/// and OpenZFS 2.3 would refuse them.
+fn opened(file: poolwright_openzfs::File, direct: bool, offset: u64, buf: &[u8]) -> poolwright_openzfs::File {
+    if direct && is_page_aligned(offset, buf) { file.into_direct() } else { file }
 }
 
 /// Whether direct I/O can serve a request. The alignment of the memory is the engine's matter.
@@ -164,36 +196,56 @@ fn scratch_pool(engine: Engine, scratch: &Path, ashift: u32) -> Result<Pool> {
 
 impl Target for EngineTarget {
     fn create(&self, file: u32) -> Result<()> {
-        self.file(file).map(drop)
+        self.stored(file).map(drop)
     }
 
     fn read(&self, file: u32, offset: u64, buf: &mut [u8], direct: bool) -> Result<usize> {
-        Ok(self.opened(file, direct, offset, buf)?.read_at(offset, buf)?)
+        match self.stored(file)? {
+            Stored::File(file) => Ok(opened(file, direct, offset, buf).read_at(offset, buf)?),
+            Stored::Volume { volume, size } => {
+                let n = (buf.len() as u64).min(size.saturating_sub(offset)) as usize;
+                volume.read_at(offset, &mut buf[..n])?;
+                Ok(n)
+            }
+        }
     }
 
     fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, direct: bool) -> Result<()> {
-        let file = self.opened(file, direct, offset, buf)?;
-        if sync {
-            file.write_sync_at(offset, buf)?
-        } else {
-            file.write_at(offset, buf)?
+        match self.stored(file)? {
+            Stored::File(file) if sync => opened(file, direct, offset, buf).write_sync_at(offset, buf)?,
+            Stored::File(file) => opened(file, direct, offset, buf).write_at(offset, buf)?,
+            Stored::Volume { volume, .. } => volume.write_at(offset, buf, sync)?,
         }
         Ok(())
     }
 
     fn sync(&self, file: u32) -> Result<()> {
-        Ok(self.file(file)?.sync()?)
+        match self.stored(file)? {
+            Stored::File(file) => file.sync()?,
+            Stored::Volume { volume, .. } => volume.flush()?,
+        }
+        Ok(())
     }
 
     fn truncate(&self, file: u32, size: u64) -> Result<()> {
-        Ok(self.file(file)?.truncate(size)?)
+        match self.stored(file)? {
+            Stored::File(file) => Ok(file.truncate(size)?),
+            Stored::Volume { .. } => Ok(()), // has its length from its creation
+        }
     }
 
     fn punch(&self, file: u32, offset: u64, len: u64) -> Result<()> {
-        Ok(self.file(file)?.punch(offset, len)?)
+        match self.stored(file)? {
+            Stored::File(file) => file.punch(offset, len)?,
+            Stored::Volume { volume, .. } => volume.discard(offset, len)?,
+        }
+        Ok(())
     }
 
     fn unlink(&self, file: u32) -> Result<()> {
+        if self.roles[file as usize] == Role::Volume {
+            return Ok(()); // no operation of a device removes it
+        }
         let open = self.files[file as usize].write().expect("lock is not poisoned").take();
         if open.is_some() {
             self.datasets[&self.roles[file as usize]].remove_file(&name(file))?;
@@ -210,11 +262,9 @@ impl Target for EngineTarget {
     }
 
     fn counters(&self) -> Result<Counters> {
-        let zil = self
-            .datasets
-            .values()
-            .map(Dataset::zil_stats)
-            .fold(ZilStats::default(), |sum, one| sum.plus(&one));
+        let logs = self.datasets.values().map(Dataset::zil_stats);
+        let logs = logs.chain(self.volumes().map(|volume| volume.zil_stats()));
+        let zil = logs.fold(ZilStats::default(), |sum, one| sum.plus(&one));
         Ok(Counters {
             vdev: self.engine.vdev_stats(),
             arc: self.engine.arc_stats(),
@@ -228,7 +278,7 @@ impl Target for EngineTarget {
     }
 
     fn logical_bytes(&self) -> Result<u64> {
-        self.datasets.values().map(|ds| Ok(ds.stats()?.logicalreferenced)).sum()
+        Ok(self.stats()?.iter().map(|(_, stats)| stats.logicalreferenced).sum())
     }
 }
 

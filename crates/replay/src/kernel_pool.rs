@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host_files::HostFiles;
 use crate::settings::RoleSettings;
-use crate::{Counters, Result, Target};
+use crate::{Counters, Error, Result, Target};
 
 pub use datasets::TrialDatasets;
 pub use watch::{PoolLoad, PoolWatch};
@@ -89,12 +89,15 @@ impl KernelPoolTarget {
     /// The datasets remain when the target is dropped: the process that started the trial destroys them.
     ///
     /// # Errors
-    /// If a dataset cannot be created and mounted, or the pool's counters cannot be read.
+    /// If the trace has a volume, if a dataset cannot be created and mounted, or if the pool's counters cannot be read.
     pub fn create(
         options: &KernelPoolOptions,
         roles: &[Role],
         settings: &RoleSettings,
     ) -> Result<KernelPoolTarget> {
+        if roles.contains(&Role::Volume) {
+            return Err(Error::Nothing("volumes are not replayed on a pool of the kernel".to_owned()));
+        }
         let of_role = |role: &Role| (role.name().to_owned(), settings.get(role).cloned().unwrap_or_default());
         let datasets =
             TrialDatasets::create(options, &roles.iter().map(of_role).collect(), &BTreeMap::new())?;

@@ -50,10 +50,15 @@ impl SourceFiles {
         candidates.into_iter().flatten().find(|p| p.exists()).unwrap_or(whole)
     }
 
+    fn exists(&self, file: &File) -> bool {
+        let path = self.locate(file);
+        path.is_file() || (is_volume(file) && regular::is_block_device(&path))
+    }
+
     /// Opens the real file behind a file of the trace. `None` if it does not exist, or cannot be read.
     pub fn open(&self, file: &File) -> Option<fs::File> {
         let path = self.locate(file);
-        let opened = regular::open(&path).ok();
+        let opened = open_recorded(file, &path);
         match &self.identification {
             None => opened,
             Some(known) => opened.filter(|opened| known.is(file, opened, &path)).or_else(|| known.find(file)),
@@ -69,7 +74,7 @@ impl SourceFiles {
             return Err(Error::NoSourceDir);
         }
         let files = used_files(trace, roles);
-        let missing: Vec<&&File> = files.iter().filter(|f| !self.locate(f).is_file()).collect();
+        let missing: Vec<&&File> = files.iter().filter(|f| !self.exists(f)).collect();
         let Some(first) = missing.first() else { return Ok(None) };
         let found = MissingFiles {
             dir: self.dir.clone().unwrap_or_default(),
@@ -84,11 +89,21 @@ impl SourceFiles {
     /// there are none.
     pub fn others(&self, trace: &Trace, roles: &[Role]) -> Option<OtherFiles> {
         let files = used_files(trace, roles);
-        let is_other = |file: &&&File| self.locate(file).is_file() && self.open(file).is_none();
+        let is_other = |file: &&&File| self.exists(file) && self.open(file).is_none();
         let others: Vec<&&File> = files.iter().filter(is_other).collect();
         let first = others.first()?.path.clone();
         Some(OtherFiles { first, count: others.len(), of: files.len() })
     }
+}
+
+/// Whether the trace's file is a volume, whose data may be in a block device, or in a file (an image of it).
+fn is_volume(file: &File) -> bool {
+    file.known_role() == Role::Volume
+}
+
+fn open_recorded(file: &File, path: &Path) -> Option<fs::File> {
+    let opened = if is_volume(file) { regular::open_or_block_device(path) } else { regular::open(path) };
+    opened.ok()
 }
 
 /// The files of these roles that the trace reads, writes or maps.

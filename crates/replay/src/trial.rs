@@ -38,19 +38,19 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
         Some(_) => Schedule::of_application(&trace, others(&trace), &wanted),
         None => Schedule::build(&trace, wanted),
     };
-    drop(trace);
+    let files = trace.files;
+    drop(trace.events);
     if schedule.is_empty() && !spec.fill_only {
         return Err(Error::Nothing(format!("nothing in {} is left to replay", quoted(&spec.trace))));
     }
     match &spec.target {
         TargetSpec::Engine(options) => {
-            let roles = capture.roles.clone();
             let real_time = spec.pace.is_some() || spec.application.is_some();
             let mut scaled = options.clone();
             // The cache is scaled with the sample. The engine's minimum is 64 MiB.
             scaled.arc_bytes = ((options.arc_bytes as f64 * capture.rate) as u64).max(64 << 20);
             scaled.dirty_bytes = ((options.dirty_bytes as f64 * capture.rate) as u64).max(64 << 20);
-            let target = EngineTarget::create(&scaled, roles, &spec.settings, real_time)?;
+            let target = EngineTarget::create(&scaled, &files, &spec.settings, real_time)?;
             let name = format!(
                 "OpenZFS {} ashift={} on {}",
                 poolwright_openzfs::Engine::version(),

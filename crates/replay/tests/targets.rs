@@ -7,6 +7,7 @@ use poolwright_openzfs::Device;
 use poolwright_replay::{
     Directory, EngineOptions, EngineTarget, KernelPoolOptions, KernelPoolTarget, Target,
 };
+use poolwright_trace::File;
 use poolwright_trace::layout::Role;
 
 fn text(len: usize, seed: u64) -> Vec<u8> {
@@ -83,12 +84,53 @@ fn engine_options(scratch: &Path) -> EngineOptions {
     }
 }
 
+fn file(role: Role, size: u64) -> File {
+    File { role: Some(role), size, ..File::default() }
+}
+
+/// What a recorded device can do, on volumes and files alike.
+fn conforms_as_a_device(target: &dyn Target, size: u64) {
+    let mut back = vec![1; 1 << 20];
+    target.create(0).unwrap();
+    target.truncate(0, size).unwrap();
+    assert_eq!(target.read(0, 0, &mut back, false).unwrap(), 1 << 20);
+    assert!(back.iter().all(|b| *b == 0));
+    target.write(0, 0, &text(1 << 20, 1), false, false).unwrap();
+    target.write(0, size - 4096, &text(4096, 2), true, false).unwrap();
+    target.sync(0).unwrap();
+    target.punch(0, 256 << 10, 256 << 10).unwrap();
+    assert_eq!(target.read(0, 0, &mut back, false).unwrap(), 1 << 20);
+    let expected = [&text(1 << 20, 1)[..256 << 10], &[0; 256 << 10], &text(1 << 20, 1)[512 << 10..]].concat();
+    assert!(back == expected);
+    assert_eq!(target.read(0, size - 4096, &mut back[..8192], false).unwrap(), 4096);
+    assert_eq!(&back[..4096], &text(4096, 2)[..]);
+    target.start_txg().unwrap();
+    target.settle().unwrap();
+    assert!((600 << 10..8 << 20).contains(&target.logical_bytes().unwrap()));
+}
+
+#[test]
+fn volumes_and_files_conform_as_devices() {
+    let size = 64 << 20;
+    let scratch = tempfile::tempdir().unwrap();
+    let files = [file(Role::Volume, size)];
+    let settings = [("volblocksize".to_string(), "64K".to_string())].into();
+    let settings = BTreeMap::from([(Role::Volume, settings)]);
+    let target = EngineTarget::create(&engine_options(scratch.path()), &files, &settings, false).unwrap();
+    conforms_as_a_device(&target, size);
+    assert_eq!(target.allocated_by_role().unwrap().keys().collect::<Vec<_>>(), [&Role::Volume]);
+    assert!(target.counters().unwrap().zil.commits >= 2);
+    drop(target);
+    conforms_as_a_device(&Directory::create(scratch.path(), 1).unwrap(), size);
+}
+
 #[test]
 fn the_engine_conforms() {
     let scratch = tempfile::tempdir().unwrap();
     let options = engine_options(scratch.path());
     let settings = BTreeMap::from([(Role::Data, [("recordsize".to_string(), "16K".to_string())].into())]);
-    let target = EngineTarget::create(&options, vec![Role::Data, Role::Wal], &settings, false).unwrap();
+    let target =
+        EngineTarget::create(&options, &[file(Role::Data, 0), file(Role::Wal, 0)], &settings, false).unwrap();
     conforms(&target);
     assert!(target.counters().unwrap().vdev.write_bytes > 0);
     assert_eq!(target.allocated_by_role().unwrap().len(), 2);
@@ -104,7 +146,7 @@ fn the_engine_reads_files_opened_with_o_direct_past_the_arc() {
         let settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).into();
         let settings = BTreeMap::from([(Role::Data, settings)]);
         let target =
-            EngineTarget::create(&engine_options(scratch.path()), vec![Role::Data], &settings, false)
+            EngineTarget::create(&engine_options(scratch.path()), &[file(Role::Data, 0)], &settings, false)
                 .unwrap();
         let (record, piece) = (128 << 10, 16 << 10);
         target.write(0, 0, &text(16 * record, 0), false, false).unwrap();

@@ -121,7 +121,7 @@ fn main() {
     let settings =
         [("recordsize".to_string(), "16K".to_string()), ("compression".to_string(), "lz4".to_string())];
     let settings = BTreeMap::from([(Role::Data, settings.into())]);
-    let target = EngineTarget::create(&engine, vec![Role::Data], &settings, false).expect("a pool");
+    let target = EngineTarget::create(&engine, &trace.files, &settings, false).expect("a pool");
     capture.fill(&target, &|| false).expect("filled");
     let mut ratios = Vec::new();
     for round in 0..=rounds {

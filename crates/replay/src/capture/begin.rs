@@ -1,5 +1,6 @@
 //! The files at the start of a replay: as they were when the recording began, or at the later time at which a slice begins.
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, Op, Trace};
 
 use super::holes::Holes;
@@ -20,6 +21,9 @@ pub(super) fn initial_sizes(trace: &Trace) -> Vec<(bool, u64)> {
     }
     let mut opened: Vec<Option<u64>> = vec![None; sizes.len()];
     for event in trace.events.iter().rev() {
+        if trace.files[event.file as usize].known_role() == Role::Volume {
+            continue; // its length does not change
+        }
         let (initial, size) = &mut sizes[event.file as usize];
         match event.op {
             Op::Write if event.offset + event.len == *size && event.len > 0 => *size = event.offset,

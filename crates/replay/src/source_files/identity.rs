@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use poolwright_base::device::Device;
@@ -65,5 +65,8 @@ impl Identification {
 fn is_same(file: &File, device: Device, opened: &fs::File, mounts: &[MountEntry], path: &Path) -> bool {
     let Ok(meta) = opened.metadata() else { return false };
     let of_mount = || mountinfo::containing(mounts, path).map(|mount| mount.device);
+    if meta.file_type().is_block_device() {
+        return Device::from_raw(meta.rdev()) == device;
+    }
     meta.ino() == file.ino && (Device::from_raw(meta.dev()) == device || of_mount() == Some(device))
 }
