@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use poolwright_base::{cannot, quoted};
+use poolwright_base::{cannot, quoted, regular};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -61,6 +61,8 @@ pub struct Input {
     seen: HashSet<(u64, u64)>,
     /// Whether holes count as data.
     ignores_holes: bool,
+    /// Whether there is a block device among the files.
+    pub(crate) has_devices: bool,
 }
 
 impl Input {
@@ -76,6 +78,8 @@ impl Input {
             let meta = fs::metadata(path).map_err(cannot("open", path))?;
             if meta.is_dir() {
                 input.walk(path, meta.dev());
+            } else if meta.file_type().is_block_device() {
+                input.add_device(path, &meta);
             } else {
                 input.add(path, &meta);
             }
@@ -106,6 +110,7 @@ impl Input {
         let mut input = Input { ignores_holes, ..Input::default() };
         for path in &files {
             match fs::metadata(path) {
+                Ok(meta) if meta.file_type().is_block_device() => input.add_device(path, &meta),
                 Ok(meta) => input.add(path, &meta),
                 Err(why) => input.skip(path, &why),
             }
@@ -179,6 +184,19 @@ impl Input {
         }
     }
 
+    /// Adds a block device (a volume), which reports no holes.
+    fn add_device(&mut self, path: &Path, meta: &Metadata) {
+        match open(path).and_then(|file| regular::length(&file)) {
+            Err(why) => self.skip(path, &why),
+            Ok(0) => self.empty += 1,
+            Ok(len) => {
+                let (path, stamp) = (path.to_owned(), Stamp::of(meta));
+                self.has_devices = true;
+                self.files.push(Entry { path, len, stamp, data: DataRanges::whole(len) });
+            }
+        }
+    }
+
     fn finish(mut self) -> Result<Input> {
         self.seen = HashSet::new();
         if self.files.is_empty() { Err(self.nothing(&self.skipped)) } else { Ok(self) }
@@ -205,9 +223,9 @@ impl Input {
     }
 }
 
-/// Opens the file for reading; refuses anything that has replaced it and is not a regular file.
+/// Opens the file for reading; refuses anything that has replaced it and is neither a regular file nor a block device.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    poolwright_base::regular::open(path)
+    regular::open_or_block_device(path)
 }
 
 impl Entry {

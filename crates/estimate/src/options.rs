@@ -220,11 +220,13 @@ pub(crate) struct Grid {
     pub recordsizes: Vec<u64>,
     pub codecs: Vec<Compression>,
     pub geometries: Vec<(Layout, Geometry)>,
+    /// Whether records of zeros are holes under every codec. A volume reports no holes: what was never written reads as zeros.
+    zeros_are_holes: bool,
 }
 
 impl Grid {
     /// Checks the options. The engine must be running, because the codec table is the library's.
-    pub(crate) fn new(options: &Options) -> Result<Grid> {
+    pub(crate) fn new(options: &Options, zeros_are_holes: bool) -> Result<Grid> {
         if !(options.within > 0.0 && options.within < 1.0) {
             return Err(Error::Invalid(format!(
                 "invalid precision {}: expected a fraction above 0 and below 1, such as 0.01",
@@ -260,7 +262,7 @@ impl Grid {
                 "at least one recordsize, compression, ashift and layout is required".into(),
             ));
         }
-        Ok(Grid { recordsizes, codecs, geometries })
+        Ok(Grid { recordsizes, codecs, geometries, zeros_are_holes })
     }
 
     pub(crate) fn cells(&self) -> usize {
@@ -276,8 +278,9 @@ impl Grid {
         r * self.codecs.len() + c
     }
 
+    /// Whether a codec needs no data: `off`, unless records of zeros must be found.
     pub(crate) fn is_off(&self, c: usize) -> bool {
-        self.codecs[c].name() == "off"
+        self.codecs[c].name() == "off" && !self.zeros_are_holes
     }
 
     pub(crate) fn max_recordsize(&self) -> u64 {

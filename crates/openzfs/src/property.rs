@@ -140,7 +140,7 @@ pub const VOLUME_PROPERTIES: &[Property] = &[Property {
 
 const VOLBLOCKSIZES: &str = "a power of two from 512 to 128K";
 
-/// Those of [`PROPERTIES`] that a volume does not have (`zfsprops(7)`); `direct` has no effect on a volume in OpenZFS 2.3.
+/// Those of [`PROPERTIES`] that a volume does not have (module/zcommon/zfs_prop.c).
 pub const NOT_OF_VOLUMES: [&str; 3] = ["recordsize", "direct", "snapdir"];
 
 /// Whether this is one of [`LIMITS`].
@@ -278,6 +278,11 @@ pub(crate) fn plain_value(property: &Property, value: &str) -> Result<String> {
         return Ok("0".to_owned());
     }
     if property.size { Ok(parse_size(value)?.to_string()) } else { Ok(value.to_owned()) }
+}
+
+/// Returns the default of OpenZFS 2.3 for a property of [`PROPERTIES`] or [`VOLUME_PROPERTIES`].
+pub fn default_of(name: &str) -> Option<&'static str> {
+    find(name).ok().map(|property| property.default)
 }
 
 /// Returns the defaults of OpenZFS 2.3 for all of [`PROPERTIES`].

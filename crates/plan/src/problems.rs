@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use poolwright_base::quoted;
 use poolwright_openzfs::property;
 
-use super::{FORMAT, Plan, RolePlan, VERSION, Verdict, places};
+use super::{FORMAT, Plan, Role, RolePlan, VERSION, Verdict, places};
 
 /// The risk of `copies=1`, which changes only datasets that have more.
 const ONE_COPY: &str = "copies=1: what is written afterwards is stored once, and a damaged block cannot be repaired from a second copy";
@@ -77,7 +77,7 @@ impl Plan {
                     other.role, role.role, role.location.mountpoint
                 ));
             }
-            let invalid = role.recommended.iter().filter_map(|(name, value)| invalid(name, value));
+            let invalid = role.recommended.iter().filter_map(|(name, value)| invalid(role.role, name, value));
             found.extend(invalid.map(|why| format!("{}: {why}", quoted(&role.path))));
             found.extend(places::problem(&self.subject.directory, role));
         }
@@ -98,7 +98,17 @@ impl Plan {
 }
 
 /// The message about a property or a value that no trial can have.
-fn invalid(name: &str, value: &str) -> Option<String> {
+fn invalid(role: Role, name: &str, value: &str) -> Option<String> {
+    let (of_volume, other) = (
+        property::VOLUME_PROPERTIES.iter().any(|of| of.name == name),
+        property::NOT_OF_VOLUMES.contains(&name),
+    );
+    match role {
+        Role::Volume if other => return Some(format!("a volume has no {name}")),
+        Role::Volume => {}
+        _ if of_volume => return Some(format!("only a volume has {name}")),
+        _ => {}
+    }
     match property::is_tuned(name) {
         true => property::check(name, value).err().map(|why| why.to_string()),
         false => Some(format!("a plan cannot set {:?}", format!("{name}={value}"))),
@@ -107,6 +117,10 @@ fn invalid(name: &str, value: &str) -> Option<String> {
 
 /// The properties that a plan can set, for messages.
 pub(super) fn tuned_properties() -> String {
-    let names = property::PROPERTIES.iter().map(|of| of.name).filter(|name| property::is_tuned(name));
+    let names = property::PROPERTIES
+        .iter()
+        .chain(property::VOLUME_PROPERTIES)
+        .map(|of| of.name)
+        .filter(|name| property::is_tuned(name));
     names.collect::<Vec<_>>().join(", ")
 }

@@ -359,7 +359,14 @@ fn together(with: &[Role]) -> Option<String> {
 
 /// Returns the remark on files that have to be rewritten, if the properties concern only new data.
 fn rewriting(recommended: &Settings, files: &Files) -> Option<String> {
-    let concerned = ["recordsize", "compression"].iter().any(|name| recommended.contains_key(*name));
+    let concerned =
+        ["recordsize", "volblocksize", "compression"].iter().any(|name| recommended.contains_key(*name));
+    if recommended.contains_key("volblocksize") {
+        return Some(
+            "the block size is fixed when a volume is created: the data has to be copied to a new volume"
+                .to_owned(),
+        );
+    }
     let n = files.paths.len() as u64;
     concerned.then(|| {
         format!(

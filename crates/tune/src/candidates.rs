@@ -3,14 +3,14 @@
 use poolwright_openzfs::property::{Settings, canonical, parse_size};
 use poolwright_trace::layout::Role;
 
-/// The settings of a role: record sizes, codecs, and single properties.
+/// The settings of a role: block sizes, codecs, and single properties.
 #[derive(Debug)]
 pub struct Grid {
     /// Roles to which the grid applies.
     pub roles: &'static [Role],
-    /// Recordsizes to try.
-    pub recordsizes: &'static [&'static str],
-    /// Recordsizes to try only if the files are read and written in runs at least twice as long.
+    /// Block sizes to try.
+    pub block_sizes: &'static [&'static str],
+    /// Block sizes to try only if the files are read and written in runs at least twice as long.
     pub large: &'static [&'static str],
     /// Codecs to try.
     pub compressions: &'static [&'static str],
@@ -37,28 +37,28 @@ const LARGE: &[&str] = &["2M", "4M", "8M", "16M"];
 pub const GRIDS: &[Grid] = &[
     Grid {
         roles: &[Role::Data, Role::Index, Role::Other],
-        recordsizes: &["4K", "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1M"],
+        block_sizes: &["4K", "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1M"],
         large: LARGE,
         compressions: &["off", "lz4", "zstd-1", "zstd-3"],
         refinements: REFINEMENTS,
     },
     Grid {
         roles: &[Role::Wal],
-        recordsizes: &["16K", "32K", "64K", "128K", "1M"],
+        block_sizes: &["16K", "32K", "64K", "128K", "1M"],
         large: &[],
         compressions: &["off", "lz4", "zstd-1"],
         refinements: REFINEMENTS,
     },
     Grid {
         roles: &[Role::Binlog],
-        recordsizes: &["128K", "1M"],
+        block_sizes: &["128K", "1M"],
         large: &[],
         compressions: &["lz4", "zstd-3", "gzip-6"],
         refinements: REFINEMENTS,
     },
     Grid {
         roles: &[Role::Backup, Role::Archive],
-        recordsizes: &["128K", "512K", "1M"],
+        block_sizes: &["128K", "512K", "1M"],
         large: LARGE,
         compressions: &["off", "lz4", "zstd-3", "zstd-9", "zstd-19", "gzip-6", "gzip-9"],
         refinements: &[("primarycache", "all"), ("primarycache", "metadata")],
@@ -66,14 +66,21 @@ pub const GRIDS: &[Grid] = &[
     Grid {
         // Read once, so a slow codec takes more time than the smaller file saves.
         roles: &[Role::Import],
-        recordsizes: &["128K", "512K", "1M"],
+        block_sizes: &["128K", "512K", "1M"],
         large: LARGE,
         compressions: &["off", "lz4", "zstd-3"],
         refinements: &[("primarycache", "all"), ("primarycache", "metadata")],
     },
     Grid {
+        roles: &[Role::Volume],
+        block_sizes: &["4K", "8K", "16K", "32K", "64K", "128K"],
+        large: &[],
+        compressions: &["off", "lz4", "zstd-1", "zstd-3"],
+        refinements: REFINEMENTS,
+    },
+    Grid {
         roles: &[Role::Temp],
-        recordsizes: &["16K", "128K", "1M"],
+        block_sizes: &["16K", "128K", "1M"],
         large: &[],
         compressions: &["off", "lz4"],
         refinements: &[],
@@ -85,20 +92,23 @@ pub fn grid(role: Role) -> &'static Grid {
     GRIDS.iter().find(|g| g.roles.contains(&role)).unwrap_or(&GRIDS[0])
 }
 
-/// Returns recordsize in bytes and compression as spelled; for missing properties OpenZFS's defaults (128K, `on`).
-pub fn recordsize_and_compression(settings: &Settings) -> (u64, &str) {
-    let recordsize = settings.get("recordsize").and_then(|v| parse_size(v).ok()).unwrap_or(128 << 10);
-    (recordsize, settings.get("compression").map_or("on", String::as_str))
+/// Returns `recordsize` (of a volume `volblocksize`) in bytes, and compression as spelled; for missing properties OpenZFS's defaults for
+/// file systems (128K, `on`).
+pub fn block_size_and_compression(settings: &Settings) -> (u64, &str) {
+    let spelled = settings.get("volblocksize").or_else(|| settings.get("recordsize"));
+    let block_size = spelled.and_then(|v| parse_size(v).ok()).unwrap_or(128 << 10);
+    (block_size, settings.get("compression").map_or("on", String::as_str))
 }
 
 impl Grid {
     /// Returns the candidates for files that are read and written in runs of `run_bytes` and by requests of `request_bytes`.
     pub fn candidates(&self, run_bytes: u64, request_bytes: u64) -> Candidates {
         let is_short = |r: &&&str| parse_size(r).is_ok_and(|bytes| 2 * bytes <= run_bytes);
-        let recordsizes = self.recordsizes.iter().chain(self.large.iter().filter(is_short));
+        let block_sizes = self.block_sizes.iter().chain(self.large.iter().filter(is_short));
         let refinement = |(k, v): &(&str, &str)| Settings::from([((*k).to_owned(), (*v).to_owned())]);
         Candidates {
-            recordsizes: recordsizes.map(|r| (*r).to_owned()).collect(),
+            block_property: self.roles[0].block_property(),
+            block_sizes: block_sizes.map(|r| (*r).to_owned()).collect(),
             compressions: self.compressions.iter().map(|c| (*c).to_owned()).collect(),
             refinements: self.refinements.iter().map(refinement).collect(),
             request_bytes,
@@ -108,10 +118,12 @@ impl Grid {
 }
 
 /// The settings that are tried for the files of a role.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Candidates {
-    /// Record sizes, ascending.
-    pub recordsizes: Vec<String>,
+    /// See [`Role::block_property`].
+    pub block_property: &'static str,
+    /// Block sizes, ascending.
+    pub block_sizes: Vec<String>,
     /// Codecs.
     pub compressions: Vec<String>,
     /// Single properties.
@@ -131,26 +143,29 @@ impl Candidates {
         self.compressions = rest;
     }
 
-    /// Returns every combination of record size and codec.
+    /// Returns every combination of block size and codec.
     pub fn combinations(&self) -> Vec<Settings> {
         let one = |r: &String, c: &String| {
-            Settings::from([("recordsize".to_owned(), r.clone()), ("compression".to_owned(), c.clone())])
+            Settings::from([
+                (self.block_property.to_owned(), r.clone()),
+                ("compression".to_owned(), c.clone()),
+            ])
         };
-        self.recordsizes.iter().flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
+        self.block_sizes.iter().flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
     }
 
-    /// Returns the record sizes, the one nearest to the size of the requests first.
+    /// Returns the block sizes, the one nearest to the size of the requests first.
     pub fn nearest_first(&self) -> Vec<String> {
-        let mut all = self.recordsizes.clone();
+        let mut all = self.block_sizes.clone();
         all.sort_by(|a, b| self.distance(a).total_cmp(&self.distance(b)));
         all
     }
 
-    /// Returns the two record sizes between this one and that of the requests; `None` if there are no two.
+    /// Returns the two block sizes between this one and that of the requests; `None` if there are no two.
     pub fn before(&self, size: &str) -> Option<[String; 2]> {
-        let at = self.recordsizes.iter().position(|other| other == size)?;
+        let at = self.block_sizes.iter().position(|other| other == size)?;
         let two_at = |step: isize| -> Option<[&String; 2]> {
-            let of = |n: isize| self.recordsizes.get(at.checked_add_signed(step * n)?);
+            let of = |n: isize| self.block_sizes.get(at.checked_add_signed(step * n)?);
             let two = [of(1)?, of(2)?];
             let distances = [size, two[0], two[1]].map(|size| self.distance(size));
             (distances[0] > distances[1] && distances[1] > distances[2]).then_some(two)
@@ -158,17 +173,17 @@ impl Candidates {
         Some(two_at(-1).or_else(|| two_at(1))?.map(String::clone))
     }
 
-    /// The octaves between a record size and that of the requests.
+    /// The octaves between a block size and that of the requests.
     fn distance(&self, size: &str) -> f64 {
         let request = (self.request_bytes.max(1) as f64).log2();
         ((parse_size(size).unwrap_or(1) as f64).log2() - request).abs()
     }
 
-    /// Returns the next smaller and the next larger record size.
-    pub fn neighbours(&self, recordsize: u64) -> Vec<String> {
+    /// Returns the next smaller and the next larger block size.
+    pub fn neighbours(&self, block_size: u64) -> Vec<String> {
         let bytes = |size: &&String| parse_size(size).unwrap_or(0);
-        let smaller = self.recordsizes.iter().filter(|size| bytes(size) < recordsize).max_by_key(bytes);
-        let larger = self.recordsizes.iter().filter(|size| bytes(size) > recordsize).min_by_key(bytes);
+        let smaller = self.block_sizes.iter().filter(|size| bytes(size) < block_size).max_by_key(bytes);
+        let larger = self.block_sizes.iter().filter(|size| bytes(size) > block_size).min_by_key(bytes);
         smaller.into_iter().chain(larger).cloned().collect()
     }
 }
@@ -213,9 +228,9 @@ mod tests {
         poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default()).unwrap();
         for settings in GRIDS.iter().flat_map(|grid| grid.candidates(u64::MAX, 0).combinations()) {
             poolwright_openzfs::Compression::parse(&settings["compression"]).unwrap();
-            assert!(recordsize_and_compression(&settings).0.is_power_of_two());
+            assert!(block_size_and_compression(&settings).0.is_power_of_two());
         }
-        let records = |run: u64| grid(Role::Data).candidates(run, 0).recordsizes.len();
+        let records = |run: u64| grid(Role::Data).candidates(run, 0).block_sizes.len();
         assert_eq!((records(0), records(4 << 20), records(32 << 20)), (9, 10, 13));
     }
 

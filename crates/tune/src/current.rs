@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use poolwright_base::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
+use poolwright_base::regular;
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_zfs::kernel::command::property::SourcedValue;
 use poolwright_zfs::kernel::command::version::parse_release;
 use poolwright_zfs::kernel::command::{CommandError, CommandOptions, ZfsCommands};
+use poolwright_zfs::kernel::volume;
 
 use poolwright_plan::CurrentSource;
 
 /// The file system of a directory and its settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Current {
+    /// The type of the file system; `zvol` for a volume.
     pub file_system: String,
     pub dataset: Option<String>,
     /// The properties that the plan compares.
@@ -26,31 +29,72 @@ pub(crate) struct Current {
     is_of_kernel: bool,
 }
 
-/// The properties that the plan compares.
+/// The properties that the plan compares: of a file system, and of a volume.
 const COMPARED: &[&str] = &["recordsize", "compression", "logbias", "primarycache"];
+const COMPARED_OF_VOLUMES: &[&str] = &["volblocksize", "compression", "logbias", "primarycache"];
 
-/// Inspects `dir`. `stated` contains values that the user states as today's.
-pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
-    let mount = mounted(dir);
-    let (file_system, source) = match &mount {
-        Some(mount) => (mount.file_system.clone(), mount.source.to_string_lossy().into_owned()),
-        None => (UNKNOWN_FILE_SYSTEM.to_owned(), String::new()),
-    };
-    let defaults: Settings =
-        property::defaults().into_iter().filter(|(name, _)| COMPARED.contains(&name.as_str())).collect();
+/// What there is at a path: a mounted file system, or a block device.
+struct Place {
+    /// As in [`Current::file_system`].
+    kind: String,
+    /// The name of the dataset, if it is one; otherwise the device.
+    source: String,
+    compared: &'static [&'static str],
+    is_of_kernel: bool,
+    state: Option<Result<DatasetState, String>>,
+}
+
+impl Place {
+    fn at(path: &Path) -> Place {
+        if regular::is_block_device(path) { Place::of_device(path) } else { Place::of_directory(path) }
+    }
+
+    fn of_device(path: &Path) -> Place {
+        let volume = volume::volume_at(path);
+        let read = |volume: &String| {
+            DatasetState::read(volume, CommandOptions::default()).map_err(|why| why.to_string())
+        };
+        Place {
+            kind: if volume.is_some() { "zvol" } else { "a block device" }.to_owned(),
+            compared: COMPARED_OF_VOLUMES,
+            is_of_kernel: volume.is_some(),
+            state: volume.as_ref().map(read),
+            source: volume.unwrap_or_default(),
+        }
+    }
+
+    fn of_directory(path: &Path) -> Place {
+        let mount = mounted(path);
+        Place {
+            kind: mount.as_ref().map_or(UNKNOWN_FILE_SYSTEM, |mount| &mount.file_system).to_owned(),
+            source: mount.as_ref().map_or_else(String::new, |of| of.source.to_string_lossy().into_owned()),
+            compared: COMPARED,
+            is_of_kernel: mount.as_ref().is_some_and(poolwright_zfs::datasets::is_kernel),
+            state: mount.as_ref().and_then(state_of),
+        }
+    }
+}
+
+/// Inspects a directory or a volume's device. `stated` contains values that the user states as today's.
+pub(crate) fn detect(path: &Path, stated: &Settings) -> Current {
+    let Place { kind: file_system, source, compared, is_of_kernel, state } = Place::at(path);
+    let is_compared = |name: &str| compared.contains(&name);
+    let default = |name: &&str| Some(((*name).to_owned(), property::default_of(name)?.to_owned()));
+    let defaults: Settings = compared.iter().filter_map(default).collect();
+    let subject = if compared == COMPARED { "the directory is on" } else { "this is" };
     let mut current = Current {
         file_system: file_system.clone(),
         dataset: None,
         settings: defaults,
         all: Settings::new(),
-        source: CurrentSource::ZfsDefaults { why: format!("the directory is on {file_system}") },
+        source: CurrentSource::ZfsDefaults { why: format!("{subject} {file_system}") },
         ashift: None,
-        is_of_kernel: mount.as_ref().is_some_and(poolwright_zfs::datasets::is_kernel),
+        is_of_kernel,
     };
-    if let Some(state) = mount.as_ref().and_then(state_of) {
+    if let Some(state) = state {
         match state {
             Ok(DatasetState { properties, ashift }) => {
-                let compared = properties.iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
+                let compared = properties.iter().filter(|(name, _)| is_compared(name));
                 current.settings.extend(compared.map(|(name, value)| (name.clone(), value.clone())));
                 // Trials need another value than the default, which OpenZFS before 2.3 does not have.
                 let direct = properties.get_key_value("direct").filter(|(_, value)| *value != "standard");
@@ -69,9 +113,7 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
         current.settings.extend(stated.clone());
         if current.dataset.is_none() {
             current.source = CurrentSource::ZfsDefaults {
-                why: format!(
-                    "the directory is on {file_system}; the values given by the user are taken as today's"
-                ),
+                why: format!("{subject} {file_system}; the values given by the user are taken as today's"),
             };
         }
     }
@@ -94,14 +136,14 @@ impl Current {
         }
         match &self.dataset {
             Some(_) => self.all.get(property).cloned(),
-            None => property::defaults().remove(property).or_else(|| other_default(property)),
+            None => property::default_of(property).or_else(|| other_default(property)).map(str::to_owned),
         }
     }
 }
 
 /// Returns the defaults of properties that the engine does not have.
-fn other_default(property: &str) -> Option<String> {
-    (property == "atime").then(|| "on".to_owned())
+fn other_default(property: &str) -> Option<&'static str> {
+    (property == "atime").then_some("on")
 }
 
 /// The mount that contains `dir`.

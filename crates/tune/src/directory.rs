@@ -1,12 +1,12 @@
-//! The database's directory.
+//! The subject of a tuning run: the database's directory, or a volume.
 
 use std::path::{Path, PathBuf};
 
-use poolwright_base::quoted;
+use poolwright_base::{quoted, regular};
 
 use crate::{Error, Result};
 
-/// The real path of a database's directory, which must not be empty.
+/// The real path of a database's directory, which must not be empty; or the path of a block device, as it is named.
 ///
 /// # Errors
 /// [`Error::Nothing`] if it cannot be opened, is a file, or is empty.
@@ -15,6 +15,10 @@ pub fn database_dir(dir: &Path) -> Result<PathBuf> {
     let cannot = |what: &str, dir: &Path, why: std::io::Error| {
         Error::Nothing(format!("cannot {what} {}: {why}", shown(dir)))
     };
+    if regular::is_block_device(dir) {
+        regular::open_or_block_device(dir).map_err(|why| cannot("open", dir, why))?;
+        return std::path::absolute(dir).map_err(|why| cannot("open", dir, why));
+    }
     let found = dir.canonicalize().map_err(|why| cannot("open the database's directory", dir, why))?;
     if !found.is_dir() {
         return Err(Error::Nothing(format!("{} is a file\nhint: name the database's directory", shown(dir))));

@@ -145,11 +145,11 @@ pub(crate) fn compress_s(codec: &str, filled: u64) -> f64 {
 /// Omits codecs that would take too much of the budget of the whole run, if a trial's pool has at most `captured` bytes of these files, which have
 /// `bytes` bytes.
 pub(crate) fn omit_slow(candidates: &mut Candidates, captured: u64, bytes: u64, budget_s: f64) {
-    let recordsizes: Vec<u64> = candidates.recordsizes.iter().filter_map(|r| parse_size(r).ok()).collect();
-    let all_bytes = bytes as f64 * recordsizes.len() as f64 / f64::from(1 << 20);
+    let block_sizes: Vec<u64> = candidates.block_sizes.iter().filter_map(|r| parse_size(r).ok()).collect();
+    let all_bytes = bytes as f64 * block_sizes.len() as f64 / f64::from(1 << 20);
     let longest_s = CODEC_SHARE * budget_s;
     candidates.omit_slow(|codec| {
-        let estimate_s = first_pass_s(&recordsizes, codec).min(all_bytes / nominal_speed(codec));
+        let estimate_s = first_pass_s(&block_sizes, codec).min(all_bytes / nominal_speed(codec));
         let is_slow = nominal_speed(codec) < nominal_speed(USUAL_CODEC);
         is_slow && compress_s(codec, captured).max(estimate_s) > longest_s
     });

@@ -14,7 +14,7 @@ use poolwright_openzfs::property::Settings;
 use poolwright_trace::{Event, File, Op, Trace};
 
 use crate::accesses::{Accesses, Records};
-use crate::candidates::{recordsize_and_compression, same, with};
+use crate::candidates::{block_size_and_compression, same, with};
 use crate::direct::is_past_arc;
 use crate::{Error, Result};
 use poolwright_plan::{EvidenceKind, Memory, MetricName, Role, RolePlan};
@@ -90,7 +90,7 @@ pub(crate) fn advise(
 /// estimate.
 fn records_of(role: &RolePlan) -> RoleRecords {
     let settings = with(&role.current, &role.recommended);
-    let (recordsize, compression) = recordsize_and_compression(&settings);
+    let (recordsize, compression) = block_size_and_compression(&settings);
     let pair = |recordsize: &str, compression: &str| {
         Settings::from([
             ("recordsize".to_string(), recordsize.to_string()),
@@ -99,7 +99,7 @@ fn records_of(role: &RolePlan) -> RoleRecords {
     };
     let wanted = pair(&recordsize.to_string(), compression);
     let estimate = role.evidence.iter().find(|e| {
-        let (recordsize, compression) = recordsize_and_compression(&e.settings);
+        let (recordsize, compression) = block_size_and_compression(&e.settings);
         e.kind == EvidenceKind::Estimate && same(&pair(&recordsize.to_string(), compression), &wanted)
     });
     let ratio = estimate.and_then(|e| Some(e.metrics.get(&MetricName::SpaceRatio)?.median)).unwrap_or(1.0);

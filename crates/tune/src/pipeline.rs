@@ -53,7 +53,9 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let current = detect(&request.dir, &request.stated);
     let linked = inventory.linked.iter().map(|(role, dir)| (*role, detect(dir, &request.stated)));
     let linked = linked.collect();
-    let ashift = request.ashift.unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
+    // A volume's new version is made in its pool, whose vdevs keep their sector size.
+    let of_volume = current.ashift.filter(|_| inventory.roles.contains_key(&Role::Volume)).map(u32::from);
+    let ashift = request.ashift.or(of_volume).unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
     let trace = Arc::new(trace);
     let profile = Profile::new(Arc::clone(&trace), recorded_s(&trace));
     let begin_s = profile.begin(expected_slice_s(request.budget.as_secs_f64()));
@@ -107,8 +109,8 @@ fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
     let Some(example) = &found.example else { return Ok(None) };
     if found.inside == 0 {
         let subject = &trace.meta.subject;
-        let recorded = match subject.strip_prefix("dir:") {
-            Some(other) => format!("the recording is of {other}: name that directory, or record this one"),
+        let recorded = match subject.strip_prefix("dir:").or_else(|| subject.strip_prefix("zvol:")) {
+            Some(other) => format!("the recording is of {other}: name that, or record this one"),
             None => format!("the recording's subject is {subject:?}: record this directory"),
         };
         let lies = match found.outside {

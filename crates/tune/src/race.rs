@@ -6,7 +6,7 @@ use poolwright_base::stats::{Deviation, PairedRatio, RelativeChange};
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Replay;
 
-use crate::candidates::{Candidates, assignments, difference, recordsize_and_compression, same, with};
+use crate::candidates::{Candidates, assignments, block_size_and_compression, difference, same, with};
 use crate::criteria::Criteria;
 use crate::objective::{Metrics, medians, metrics};
 use crate::scatter::Scatter;
@@ -251,7 +251,7 @@ impl Search<'_, '_> {
         let mut best = None;
         for base in bases {
             // The codecs with a record size, beside the properties of the best setting so far.
-            let base = with_property(self.settings(best), "recordsize", &base);
+            let base = with_property(self.settings(best), self.candidates.block_property, &base);
             self.try_all(&self.with_codecs(&base))?;
             let found = self.best_of(best);
             best = self.refine(found)?;
@@ -271,12 +271,14 @@ impl Search<'_, '_> {
     fn try_record_sizes(&mut self) -> Result<()> {
         let today = self.o.today.settings.clone();
         let mut left = self.candidates.nearest_first();
-        left.retain(|size| !same(&with_property(&today, "recordsize", size), &today));
+        left.retain(|size| !same(&with_property(&today, self.candidates.block_property, size), &today));
         while !left.is_empty() && self.o.ended != Ended::OutOfTrials {
             left.retain(|size| !self.is_beyond_bad_ones(size, &today));
             let batch: Vec<String> = left.drain(..left.len().min(self.race.limits.side_by_side)).collect();
-            let all: Vec<Settings> =
-                batch.iter().map(|size| with_property(&today, "recordsize", size)).collect();
+            let all: Vec<Settings> = batch
+                .iter()
+                .map(|size| with_property(&today, self.candidates.block_property, size))
+                .collect();
             self.try_all(&all)?;
         }
         Ok(())
@@ -290,7 +292,7 @@ impl Search<'_, '_> {
         let score = |of: Option<usize>| score(&criteria, self.o, of);
         let best = (0..self.o.others.len()).map(|i| score(Some(i))).fold(1.0, f64::min);
         let is_bad = |size: &String| {
-            let settings = with_property(today, "recordsize", size);
+            let settings = with_property(today, self.candidates.block_property, size);
             let known = if same(&settings, today) { Some(None) } else { self.o.find(&settings).map(Some) };
             known.map_or_else(|| self.is_beyond_bad_ones(size, today), |of| score(of) > MUCH_WORSE * best)
         };
@@ -308,8 +310,9 @@ impl Search<'_, '_> {
     /// Returns the setting with the lowest objective among those that differ from `than` in record size and codec only, or `than` if
     /// none is clearly better.
     fn best_of(&self, than: Option<usize>) -> Option<usize> {
+        let block = self.candidates.block_property;
         let others = |settings: &Settings| {
-            let is_other = |property: &str| property != "recordsize" && property != "compression";
+            let is_other = |property: &str| property != block && property != "compression";
             settings.clone().into_iter().filter(|(property, _)| is_other(property)).collect::<Settings>()
         };
         let alike = others(self.settings(than));
@@ -348,7 +351,7 @@ impl Search<'_, '_> {
             std::iter::once(None).chain((0..self.o.others.len()).map(Some)).collect();
         all.sort_by(|a, b| self.score(*a).total_cmp(&self.score(*b)));
         let spelled = |of: &Option<usize>| {
-            self.settings(*of).get("recordsize").cloned().unwrap_or_else(|| "128K".into())
+            self.settings(*of).get(self.candidates.block_property).cloned().unwrap_or_else(|| "128K".into())
         };
         all.iter().take(BASES).map(spelled).collect()
     }
@@ -363,8 +366,8 @@ impl Search<'_, '_> {
         loop {
             let at = self.settings(best).clone();
             let mut near = self.with_codecs(&at);
-            let sizes = self.candidates.neighbours(recordsize_and_compression(&at).0);
-            near.extend(sizes.iter().map(|size| with_property(&at, "recordsize", size)));
+            let sizes = self.candidates.neighbours(block_size_and_compression(&at).0);
+            near.extend(sizes.iter().map(|size| with_property(&at, self.candidates.block_property, size)));
             self.try_all(&near)?;
             let next = self.best_of(best);
             if next == best || self.o.ended == Ended::OutOfTrials {
@@ -435,7 +438,7 @@ impl Search<'_, '_> {
 /// record sizes, and the neighbours of the best setting.
 pub(crate) fn batches(candidates: &Candidates, side_by_side: usize) -> usize {
     let codecs = BASES * candidates.compressions.len().div_ceil(side_by_side);
-    let steps = [candidates.recordsizes.len(), candidates.refinements.len(), 2 * PAIRS as usize];
+    let steps = [candidates.block_sizes.len(), candidates.refinements.len(), 2 * PAIRS as usize];
     codecs + steps.map(|trials| trials.div_ceil(side_by_side)).iter().sum::<usize>()
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use poolwright_base::regular;
 use poolwright_trace::layout::{self, LocatedLayout, Role};
 use poolwright_trace::{Op, Trace, path_text};
 
@@ -35,6 +36,24 @@ pub(crate) struct Inventory {
     pub linked: BTreeMap<Role, PathBuf>,
 }
 
+impl Inventory {
+    /// Adds a volume: one file, whose blocks that were never written read as zeros.
+    fn add_volume(&mut self, device: &Path) {
+        match regular::open_or_block_device(device).and_then(|file| regular::length(&file)) {
+            Ok(bytes) => {
+                (self.files, self.bytes, self.allocated) = (1, bytes, bytes);
+                let files = self.roles.entry(Role::Volume).or_default();
+                (files.paths, files.bytes) = (vec![device.to_owned()], bytes);
+            }
+            Err(why) => self.skip(device, &why),
+        }
+    }
+
+    fn skip(&mut self, path: &Path, why: &std::io::Error) {
+        self.skipped.push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
+    }
+}
+
 /// Walks `dir` (on one file system) and the directories behind the database's symbolic links, and adds the I/O in the trace.
 pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
     let mut inventory = Inventory { found: layout::locate(dir), ..Inventory::default() };
@@ -45,7 +64,10 @@ pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
         trace.files.iter().filter_map(|file| Some((file.path.as_str(), file.role?))).collect();
     let mut seen = BTreeSet::new();
     // The names of the links first: a recording has the files by these names, and the layout gives them roles.
-    for dir in links.iter().map(PathBuf::as_path).chain([dir]) {
+    if regular::is_block_device(dir) {
+        inventory.add_volume(dir);
+    }
+    for dir in links.iter().map(PathBuf::as_path).chain([dir]).filter(|dir| dir.is_dir()) {
         let device = std::fs::metadata(dir).map(|m| m.dev()).ok();
         walk(dir, device, &mut seen, &mut inventory, &by_path);
     }
@@ -120,12 +142,9 @@ fn walk(
     inventory: &mut Inventory,
     by_path: &BTreeMap<&str, Role>,
 ) {
-    let mut skip = |path: &Path, why: std::io::Error| {
-        inventory.skipped.push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
-    };
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(why) => return skip(dir, why),
+        Err(why) => return inventory.skip(dir, &why),
     };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
     paths.sort();
@@ -134,10 +153,8 @@ fn walk(
         if meta.is_dir() && Some(meta.dev()) == device {
             walk(&path, device, seen, inventory, by_path);
         } else if meta.is_file() && seen.insert((meta.dev(), meta.ino())) {
-            if let Err(why) = poolwright_base::regular::open(&path) {
-                inventory
-                    .skipped
-                    .push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
+            if let Err(why) = regular::open(&path) {
+                inventory.skip(&path, &why);
                 continue;
             }
             let role = by_path.get(path_text::encode(&path).as_str()).copied();
@@ -185,7 +202,7 @@ pub(crate) fn dataset_location(inventory: &Inventory, dir: &Path, role: Role) ->
             link: own.link.map(|name| root.join(name).display().to_string()),
             ..plan::DatasetLocation::default()
         },
-        None if role == Role::Data => plan::DatasetLocation {
+        None if matches!(role, Role::Data | Role::Volume) => plan::DatasetLocation {
             mountpoint: root.display().to_string(),
             separable: true,
             ..plan::DatasetLocation::default()

@@ -11,7 +11,7 @@ use poolwright_openzfs::property::{Settings, canonical};
 
 use poolwright_replay::Replay;
 
-use crate::candidates::recordsize_and_compression;
+use crate::candidates::block_size_and_compression;
 use crate::{Error, Result};
 
 /// A setting and the space of the files under it.
@@ -68,7 +68,7 @@ impl DatabaseSpace {
 /// Returns the estimate for the record size and codec of these settings.
 pub(crate) fn find<'e>(estimates: &'e [EstimatedSpace], settings: &Settings) -> Option<&'e EstimatedSpace> {
     let key = |settings: &Settings| {
-        let (recordsize, codec) = recordsize_and_compression(settings);
+        let (recordsize, codec) = block_size_and_compression(settings);
         (recordsize, canonical("compression", codec))
     };
     let wanted = key(settings);
@@ -102,7 +102,7 @@ pub(crate) fn estimate(
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    let all = || combinations.iter().chain([today]).map(recordsize_and_compression);
+    let all = || combinations.iter().chain([today]).map(block_size_and_compression);
     let mut recordsizes: Vec<u64> = all().map(|(recordsize, _)| recordsize).collect();
     recordsizes.sort_unstable();
     recordsizes.dedup();
@@ -134,7 +134,7 @@ pub(crate) fn estimate(
 }
 
 fn of(estimate: &Estimate, settings: &Settings, ashift: u32) -> Option<EstimatedSpace> {
-    let (recordsize, codec) = recordsize_and_compression(settings);
+    let (recordsize, codec) = block_size_and_compression(settings);
     let cell = estimate.cell(recordsize, &canonical("compression", codec), ashift)?;
     Some(EstimatedSpace {
         settings: settings.clone(),

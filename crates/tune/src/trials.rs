@@ -13,7 +13,7 @@ use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec
 use poolwright_trace::layout::Role;
 
 use crate::Result;
-use crate::candidates::{Candidates, assignments, difference, recordsize_and_compression};
+use crate::candidates::{Candidates, assignments, block_size_and_compression, difference};
 use crate::criteria::Criteria;
 use crate::current::Current;
 use crate::direct::DirectIo;
@@ -239,7 +239,7 @@ impl Tuner<'_> {
             let specs: Vec<Spec> = settings.iter().map(spec).collect();
             let ended = self.trials(&specs, fit.limit());
             let compress_s =
-                settings.iter().map(|s| fit::compress_s(recordsize_and_compression(s).1, captured));
+                settings.iter().map(|s| fit::compress_s(block_size_and_compression(s).1, captured));
             self.spend(fit.trial_s + compress_s.fold(0.0, f64::max));
             ended
         };

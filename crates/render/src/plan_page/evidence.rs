@@ -76,7 +76,7 @@ fn overview(plan: &Plan, role: &RolePlan, entries: &[&Evidence]) -> Table {
     // Right-aligned cells are not wrapped.
     Table::of(entries.iter().copied())
         .right_if(is_replayed, "outcome", |e| outcome(role, e))
-        .right("recordsize", |e| record_size(role, e))
+        .right(role.role.block_property(), |e| block_size(role, e))
         .left(if is_more { "compression and more" } else { "compression" }, |e| compression(plan, role, e))
         .right_if(any(&|e| e.objective.is_some()), "objective", objective)
         .each(metrics, |table, name| {
@@ -91,9 +91,9 @@ fn overview(plan: &Plan, role: &RolePlan, entries: &[&Evidence]) -> Table {
         .table()
 }
 
-/// The record size as a number, so that the column sorts by size.
-fn record_size(role: &RolePlan, e: &Evidence) -> Cell {
-    let value = format::value(role, &e.settings, "recordsize");
+/// The block size as a number, so that the column sorts by size.
+fn block_size(role: &RolePlan, e: &Evidence) -> Cell {
+    let value = format::value(role, &e.settings, role.role.block_property());
     value.map(|value| format::size(value).map_or(Cell::text(value), Cell::bytes)).into()
 }
 

@@ -49,7 +49,10 @@ pub fn settings(settings: &Settings) -> String {
     sorted(settings).into_iter().map(|(p, v)| format!("{p}={v}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns record size and compression first, then the other properties by name.
+/// The properties that are shown first.
+const MAIN: [&str; 3] = ["recordsize", "volblocksize", "compression"];
+
+/// Returns block size and compression first, then the other properties by name.
 pub fn sorted(settings: &Settings) -> Vec<(&str, &str)> {
     let mut all: Vec<(&str, &str)> = settings.iter().map(|(p, v)| (p.as_str(), v.as_str())).collect();
     all.sort_by_key(|(property, _)| property_rank(property));
@@ -58,7 +61,7 @@ pub fn sorted(settings: &Settings) -> Vec<(&str, &str)> {
 
 /// The sort key of a property.
 pub fn property_rank(property: &str) -> (usize, &str) {
-    (["recordsize", "compression"].iter().position(|p| *p == property).unwrap_or(2), property)
+    (MAIN.iter().position(|p| *p == property).unwrap_or(MAIN.len()), property)
 }
 
 /// Returns the tried value of the property, or else today's.
@@ -66,10 +69,9 @@ pub fn value<'a>(role: &'a RolePlan, tried: &'a Settings, property: &str) -> Opt
     tried.get(property).or_else(|| role.current.get(property)).map(String::as_str)
 }
 
-/// Record size and compression, then all other differences from today: `128K lz4 logbias=throughput`.
+/// Block size and compression, then all other differences from today: `128K lz4 logbias=throughput`.
 pub fn label(role: &RolePlan, tried: &Settings) -> String {
-    let main =
-        ["recordsize", "compression"].into_iter().filter_map(|p| value(role, tried, p)).map(str::to_owned);
+    let main = MAIN.into_iter().filter_map(|p| value(role, tried, p)).map(str::to_owned);
     let label = main.chain(differing(role, tried)).collect::<Vec<_>>().join(" ");
     if label.is_empty() { "as today".to_owned() } else { label }
 }
@@ -84,9 +86,10 @@ pub fn changed(role: &RolePlan, changes: &Settings) -> Settings {
     role.current.iter().chain(changes).map(|(p, v)| (p.clone(), v.clone())).collect()
 }
 
-/// Returns `property=value` for each tried property that differs from today, without record size and compression.
+/// Returns `property=value` for each tried property that differs from today, without block size and compression.
 pub fn differing(role: &RolePlan, tried: &Settings) -> Vec<String> {
-    let other = |p: &str, v: &str| property_rank(p).0 == 2 && role.current.get(p).is_none_or(|c| c != v);
+    let other =
+        |p: &str, v: &str| property_rank(p).0 == MAIN.len() && role.current.get(p).is_none_or(|c| c != v);
     tried.iter().filter(|(p, v)| other(p, v)).map(|(p, v)| format!("{p}={v}")).collect()
 }
 

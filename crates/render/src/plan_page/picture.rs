@@ -137,12 +137,12 @@ fn mark(role: &RolePlan, e: &Evidence) -> Mark {
     }
 }
 
-/// Record size and compression → value and mark of a cell.
+/// Block size and compression → value and mark of a cell.
 type Cells<'a> = BTreeMap<(&'a str, &'a str), (f64, Mark)>;
 
 fn key<'a>(role: &'a RolePlan, e: &'a Evidence) -> Option<(&'a str, &'a str)> {
     let of = |property| format::value(role, &e.settings, property);
-    of("recordsize").zip(of("compression"))
+    of(role.role.block_property()).zip(of("compression"))
 }
 
 /// The best objective of each cell. Entries of the same cell differ in other properties, such as `logbias`.
@@ -156,7 +156,7 @@ fn objectives(role: &RolePlan, points: &[&Evidence]) -> Option<HeatMap> {
             cell.1 = mark(role, e);
         }
     }
-    heat_map("Objective", Unit::None, &cells)
+    heat_map("Objective", Unit::None, role, &cells)
 }
 
 fn space_ratios(plan: &Plan, role: &RolePlan) -> Option<HeatMap> {
@@ -177,11 +177,11 @@ fn space_ratios(plan: &Plan, role: &RolePlan) -> Option<HeatMap> {
             }
         }
     }
-    heat_map("Space ratio", Unit::Ratio, &cells)
+    heat_map("Space ratio", Unit::Ratio, role, &cells)
 }
 
 /// Returns `None` for fewer than two cells.
-fn heat_map(title: &str, unit: Unit, cells: &Cells<'_>) -> Option<HeatMap> {
+fn heat_map(title: &str, unit: Unit, role: &RolePlan, cells: &Cells<'_>) -> Option<HeatMap> {
     if cells.len() < 2 {
         return None;
     }
@@ -191,7 +191,7 @@ fn heat_map(title: &str, unit: Unit, cells: &Cells<'_>) -> Option<HeatMap> {
     let mut columns: Vec<&str> = cells.keys().map(|k| k.1).collect();
     columns.sort_by_key(|c| format::compression_rank(c));
     columns.dedup();
-    let mut map = HeatMap::new(title, unit, ("recordsize", &rows), ("compression", &columns));
+    let mut map = HeatMap::new(title, unit, (role.role.block_property(), &rows), ("compression", &columns));
     for ((r, c), (value, mark)) in cells {
         let (Some(r), Some(c)) = (rows.iter().position(|x| x == r), columns.iter().position(|x| x == c))
         else {

@@ -1,6 +1,6 @@
 //! The commands that apply a plan.
 
-use poolwright_plan::{Plan, RolePlan, Verdict};
+use poolwright_plan::{Plan, Role, RolePlan, Verdict};
 use poolwright_report::TerminalText;
 
 use crate::plan_page::format;
@@ -23,6 +23,7 @@ pub(super) fn add_next(text: &mut TerminalText, plan: &Plan) {
         }
     }
     let existing = match is_resized(plan) {
+        true if is_of_volume(plan) => NEW_VOLUME,
         true => "Existing files keep their record size. To convert them, stop the database and copy them.",
         false => LATER,
     };
@@ -36,6 +37,7 @@ pub(super) fn add_short(text: &mut TerminalText, plan: &Plan, shown: usize) {
     let more = roles.len().saturating_sub(shown);
     let more = if more > 0 { format!(" -v shows {more} more.") } else { String::new() };
     let existing = match is_resized(plan) {
+        true if is_of_volume(plan) => NEW_VOLUME,
         true => "Existing files keep their record size: stop the database and copy them.",
         false => LATER,
     };
@@ -43,6 +45,8 @@ pub(super) fn add_short(text: &mut TerminalText, plan: &Plan, shown: usize) {
 }
 
 const LATER: &str = "The change applies to data written from then on.";
+
+const NEW_VOLUME: &str = "The block size of a volume is fixed when it is created: copy the data to a new volume. poolwright apply does that.";
 
 /// The first changed role of each dataset.
 fn changed_datasets(plan: &Plan) -> Vec<&RolePlan> {
@@ -52,13 +56,22 @@ fn changed_datasets(plan: &Plan) -> Vec<&RolePlan> {
 }
 
 fn is_resized(plan: &Plan) -> bool {
-    plan.roles.iter().any(|r| r.recommended.contains_key("recordsize"))
+    plan.roles.iter().any(|r| r.recommended.contains_key(r.role.block_property()))
+}
+
+fn is_of_volume(plan: &Plan) -> bool {
+    plan.roles.iter().any(|role| role.role == Role::Volume)
 }
 
 /// The command that sets the recommended properties of a role's dataset.
 fn command_line(role: &RolePlan) -> String {
     let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
     match &role.location.dataset {
+        _ if role.recommended.contains_key("volblocksize") => {
+            let all: String = all.map(|s| format!("-o {s} ")).collect();
+            let old = role.location.dataset.as_deref().unwrap_or("POOL/VOLUME");
+            format!("zfs create -s -V {} {all}{}", role.bytes, quoted(&format!("{old}-new")))
+        }
         Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
         None => {
             let all: String = all.map(|s| format!("-o {s} ")).collect();

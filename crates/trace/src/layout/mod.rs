@@ -81,6 +81,14 @@ impl Role {
         }
     }
 
+    /// Returns the property of OpenZFS that is the block size of this data.
+    pub const fn block_property(self) -> &'static str {
+        match self {
+            Role::Volume => "volblocksize",
+            _ => "recordsize",
+        }
+    }
+
     /// Returns the role with the given name; [`str::parse`] also names the known ones.
     pub fn from_name(name: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| role.name() == name)

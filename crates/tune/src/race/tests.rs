@@ -23,7 +23,7 @@ fn setting(recordsize: &str, changes: &[(&str, &str)]) -> Settings {
 
 /// The true cost of a setting: 16K is best, zstd-1 costs 10 % less than lz4, and other codecs 10 % more.
 fn cost(settings: &Settings) -> f64 {
-    let (recordsize, codec) = recordsize_and_compression(settings);
+    let (recordsize, codec) = block_size_and_compression(settings);
     let codec = match codec {
         "zstd-1" => 0.9,
         "lz4" => 1.0,
@@ -160,7 +160,7 @@ fn a_property_of_today_that_hides_the_best_record_size_is_found() {
     // Without the data in the ARC, all record sizes but the largest are bad.
     let cost = |settings: &Settings| match settings["primarycache"].as_str() {
         "all" => cost(settings),
-        _ => 10.0 / recordsize_and_compression(settings).0 as f64 * 1048576.0,
+        _ => 10.0 / block_size_and_compression(settings).0 as f64 * 1048576.0,
     };
     let (o, _) = race_from(setting("128K", &[("primarycache", "none")]), cost, 1);
     let wanted = setting("16K", &[("compression", "zstd-1")]);
