@@ -1,15 +1,15 @@
 //! Recordings of a block device, compared with the kernel's own counters of it.
 
 mod common;
-#[path = "common/loop_device.rs"]
-mod loop_device;
+#[path = "common/devices.rs"]
+mod devices;
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Live, installed, permitted, python, scratch};
-use loop_device::{Counters, Loop, Mounted, run, runs};
+use devices::{Counters, Device, Mounted, run, runs};
 use poolwright_record::{BlockDevice, Subject, Summary};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, Flags, Op, Trace};
@@ -45,7 +45,7 @@ struct Recorded {
 
 impl Recorded {
     /// Records what `load` does. `None` if that is not permitted.
-    fn of(device: &Loop, scratch: &Path, load: impl FnOnce()) -> Option<Recorded> {
+    fn of(device: &Device, scratch: &Path, load: impl FnOnce()) -> Option<Recorded> {
         let subject = Subject::Device(BlockDevice::find(&device.path).unwrap());
         let before = device.counters();
         let live = Live::start(subject, &scratch.join("t.parquet"))?;
@@ -88,7 +88,7 @@ fn direct_transfers_are_recorded_with_their_whole_length() {
     if !permitted() {
         return;
     }
-    let Some(device) = Loop::create(&scratch.path().join("disk"), 64 * MIB) else { return };
+    let Some(device) = Device::on_file(&scratch.path().join("disk"), 64 * MIB) else { return };
     // Larger requests are split.
     device.set_max_request(64);
     let load = || {
@@ -141,12 +141,50 @@ write(fd, 32 << 20, 8 << 20)
 }
 
 #[test]
+fn a_driver_of_bios_ends_them_itself() {
+    let scratch = scratch();
+    if !permitted() {
+        return;
+    }
+    let Some(device) = Device::in_memory(64 * MIB) else { return };
+    let load = || {
+        direct(
+            &device.path,
+            "
+fd = opened(os.O_RDWR | os.O_DIRECT)
+write(fd, 1 << 20, 4096)
+write(fd, 2 << 20, 1 << 20)
+read(fd, 2 << 20, 1 << 20)
+ioctl(fd, 0x1277, 4 << 20, 8 << 20) # BLKDISCARD
+cached = opened(os.O_RDWR)
+os.pwrite(cached, bytes(4 << 20), 32 << 20)
+os.fsync(cached)
+",
+        );
+    };
+    let Some(recorded) = Recorded::of(&device, scratch.path(), load) else { return };
+    recorded.assert_complete();
+    let ops = recorded.ops();
+    let first = [
+        (Op::Write, MIB, 4 * KIB),
+        (Op::Write, 2 * MIB, MIB),
+        (Op::Read, 2 * MIB, MIB),
+        (Op::Punch, 4 * MIB, 8 * MIB),
+    ];
+    assert_eq!(ops[..4], first);
+    assert!(ops[4..].iter().all(|(op, ..)| *op == Op::Write), "{ops:?}");
+    let Counters { read, written, .. } = recorded.counters;
+    assert_eq!((recorded.bytes(Op::Read), recorded.bytes(Op::Write)), (read, written));
+    assert_eq!(written, 5 * MIB + 4 * KIB);
+}
+
+#[test]
 fn synchronous_writes_and_discards_are_told_apart() {
     let scratch = scratch();
     if !permitted() {
         return;
     }
-    let Some(device) = Loop::create(&scratch.path().join("disk"), 64 * MIB) else { return };
+    let Some(device) = Device::on_file(&scratch.path().join("disk"), 64 * MIB) else { return };
     let load = || {
         direct(
             &device.path,
@@ -181,7 +219,7 @@ fn a_file_system_on_the_device_is_recorded_to_the_byte() {
     if !permitted() || !installed("mkfs.ext4") {
         return;
     }
-    let Some(device) = Loop::create(&scratch.path().join("disk"), 256 * MIB) else { return };
+    let Some(device) = Device::on_file(&scratch.path().join("disk"), 256 * MIB) else { return };
     let path = device.path.to_str().unwrap();
     let load = || {
         run("mkfs.ext4", &["-q", path]);
@@ -232,7 +270,7 @@ fn offsets_on_a_partition_are_those_of_the_device() {
     if !permitted() {
         return;
     }
-    let Some(device) = Loop::create(&scratch.path().join("disk"), 64 * MIB) else { return };
+    let Some(device) = Device::on_file(&scratch.path().join("disk"), 64 * MIB) else { return };
     let path = device.path.to_str().unwrap();
     // 16 MiB at 4 MiB, in sectors.
     if !installed("addpart") || !runs("addpart", &[path, "1", "8192", "32768"]) {
@@ -268,7 +306,7 @@ fn failed_requests_make_no_event() {
     }
     // A file system that is full, with a sparse file of more than its size.
     let small = Mounted::mount(&["-t", "tmpfs", "-o", "size=4M", "none"], &scratch.path().join("small"));
-    let Some(device) = Loop::create(&small.point.join("disk"), 64 * MIB) else { return };
+    let Some(device) = Device::on_file(&small.point.join("disk"), 64 * MIB) else { return };
     let load = || {
         direct(
             &device.path,
@@ -295,11 +333,11 @@ fn requests_in_flight_at_the_end_are_recorded_without_a_duration() {
     if !permitted() || !installed("mkfs.ext4") || !installed("fsfreeze") {
         return;
     }
-    let Some(below) = Loop::create(&scratch.path().join("below"), 64 * MIB) else { return };
+    let Some(below) = Device::on_file(&scratch.path().join("below"), 64 * MIB) else { return };
     let path = below.path.to_str().unwrap();
     run("mkfs.ext4", &["-q", path]);
     let mounted = Mounted::mount(&[path], &scratch.path().join("mnt"));
-    let Some(device) = Loop::create(&mounted.point.join("disk"), 32 * MIB) else { return };
+    let Some(device) = Device::on_file(&mounted.point.join("disk"), 32 * MIB) else { return };
     let mut writer = None;
     let load = || {
         // The loop device waits for the frozen file system.

@@ -1,4 +1,4 @@
-//! A loop device, and file systems on it.
+//! Block devices of tests, and file systems on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,22 @@ pub fn run(program: &str, args: &[&str]) {
     assert!(runs(program, args), "{program} {} failed", args.join(" "));
 }
 
-/// A loop device on a sparse file. It is detached when it is dropped.
-pub struct Loop {
+/// A block device that is removed when it is dropped.
+pub struct Device {
     pub path: PathBuf,
+    kind: Kind,
 }
 
-impl Loop {
-    /// Attaches a loop device to a new file. Prints that the test is skipped, and returns `None`, if that is not permitted.
-    pub fn create(backing: &Path, bytes: u64) -> Option<Loop> {
+enum Kind {
+    Loop,
+    /// A compressed disk in memory, with its number.
+    Zram(String),
+}
+
+impl Device {
+    /// Attaches a loop device, whose driver is one of requests, to a new sparse file. Prints that the test is skipped, and returns `None`, if
+    /// that is not permitted.
+    pub fn on_file(backing: &Path, bytes: u64) -> Option<Device> {
         if !installed("losetup") {
             return None;
         }
@@ -36,8 +44,21 @@ impl Loop {
             return None;
         }
         let path = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
-        let device = Loop { path };
         // Where there is an udev, it reads the new device.
+        runs("udevadm", &["settle"]);
+        Some(Device { path, kind: Kind::Loop })
+    }
+
+    /// Creates a zram device, whose driver is one of bios, as that of volumes. Prints that the test is skipped, and returns `None`, if
+    /// that is not possible.
+    pub fn in_memory(bytes: u64) -> Option<Device> {
+        let Ok(number) = fs::read_to_string("/sys/class/zram-control/hot_add") else {
+            skip("no zram device");
+            return None;
+        };
+        let number = number.trim().to_owned();
+        let device = Device { path: PathBuf::from(format!("/dev/zram{number}")), kind: Kind::Zram(number) };
+        fs::write(device.in_sysfs().join("disksize"), bytes.to_string()).unwrap();
         runs("udevadm", &["settle"]);
         Some(device)
     }
@@ -69,9 +90,16 @@ impl Loop {
     }
 }
 
-impl Drop for Loop {
+impl Drop for Device {
     fn drop(&mut self) {
-        runs("losetup", &["--detach", &self.path.display().to_string()]);
+        match &self.kind {
+            Kind::Loop => {
+                runs("losetup", &["--detach", &self.path.display().to_string()]);
+            }
+            Kind::Zram(number) => {
+                let _ = fs::write("/sys/class/zram-control/hot_remove", number);
+            }
+        }
     }
 }
 
