@@ -13,11 +13,19 @@ fn main() {
         "the recorder's system call table (bpf/syscall_table.h) supports only x86-64, not {arch}"
     );
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    // -mcpu=v3: atomics that return the old value, which clang 14 does not enable by default.
-    SkeletonBuilder::new()
-        .source("bpf/syscall.bpf.c")
-        .obj(out.join("syscall.bpf.o"))
-        .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
-        .build()
-        .unwrap_or_else(|error| panic!("clang cannot compile bpf/syscall.bpf.c: {error:#}"));
+    let source = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    // Two builds in two directories give the same object: its line table has no absolute paths.
+    let prefixes = [(source.as_str(), "."), (out.to_str().expect("OUT_DIR is UTF-8"), "out")]
+        .map(|(from, to)| format!("-ffile-prefix-map={from}={to}"));
+    for set in ["syscall", "block"] {
+        // -mcpu=v3: atomics that return the old value, which clang 14 does not enable by default.
+        SkeletonBuilder::new()
+            .source(format!("bpf/{set}.bpf.c"))
+            .obj(out.join(format!("{set}.bpf.o")))
+            .clang_args(
+                ["-mcpu=v3", "-Wall", "-Werror"].into_iter().chain(prefixes.iter().map(String::as_str)),
+            )
+            .build()
+            .unwrap_or_else(|error| panic!("clang cannot compile bpf/{set}.bpf.c: {error:#}"));
+    }
 }

@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Maps, filters and functions of every probe set: which files are followed, and how a record is sent to user
- * space.
+ * Maps and functions of every probe set: how the record of an operation is sent to user space.
  */
 #pragma once
 #include "vmlinux_min.h"
@@ -12,51 +11,18 @@
 #include "record.h"
 
 /*
- * Set before loading: the process whose calls are left out, and whether processes or a directory are
- * followed.
+ * The kernel permits its tracing helpers only to programs with a GPL-compatible licence. MIT is one; this is
+ * the kernel's spelling of it.
  */
-const volatile struct config config SEC(".rodata.config");
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-u64 root_dentry = 0;
-u64 root_sb = 0;
-u32 roots_known = 0;
-u32 next_file = 0;
+/* Set before loading: what is followed, and the process whose calls are left out. */
+const volatile struct config config SEC(".rodata.config");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 32 << 20);
 } ring SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 20);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct file_key);
-	__type(value, u32);
-} files SEC(".maps");
-
-/* The followed directories: from the address of the entry, which the recorder keeps open, to its number. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_ROOTS);
-	__type(key, u64);
-	__type(value, u32);
-} roots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 16);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32);
-	__type(value, u8);
-} tgids SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct call);
-} calls SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -72,30 +38,7 @@ struct {
 	__type(value, u64);
 } counters SEC(".maps");
 
-/*
- * Space to assemble records with names. Each CPU has its own: the kernel runs a program to its end before
- * another one starts on that CPU, except in interrupts, where no program uses it.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct rec_file);
-} file_space SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct rec_name);
-} name_space SEC(".maps");
-
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
-
-#define S_IFMT 0170000
-#define S_IFREG 0100000
-#define S_IFBLK 0060000
-#define S_IFDIR 0040000
 
 /*
  * Accesses kernel memory at `addr` as a `type`, so that its members can be read by plain loads. A kernel in
@@ -113,12 +56,13 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 		__v;                                                                                    \
 	})
 
+/* Atomic, because a request of a block device may end in an interrupt of a program that counts. */
 static __always_inline void count(u32 which)
 {
 	u64 *n = bpf_map_lookup_elem(&counters, &which);
 
 	if (n)
-		*n += 1;
+		__sync_fetch_and_add(n, 1);
 }
 
 static __always_inline struct control *controls(void)
@@ -128,36 +72,44 @@ static __always_inline struct control *controls(void)
 	return bpf_map_lookup_elem(&control, &zero);
 }
 
-/*
- * Whether the current thread is announcing files to this object. Other threads of the process may call statx()
- * too, such as another recorder's.
- */
-static __always_inline bool announcing(void)
-{
-	struct control *c = controls();
-
-	return c && c->announcer == (u32)bpf_get_current_pid_tgid();
-}
-
-/* Whether calls of the current process are recorded at all. */
-static __always_inline bool followed(u32 tgid)
-{
-	if (tgid == config.own_tgid)
-		return announcing();
-	return !config.by_pid || bpf_map_lookup_elem(&tgids, &tgid);
-}
-
-/*
- * Whether the file system is a pseudo file system, whose files are left out: proc, sysfs, cgroup 1 and 2,
- * debugfs, tracefs, securityfs.
- */
-static __always_inline bool pseudo(unsigned long magic)
-{
-	return magic == 0x9fa0 || magic == 0x62656572 || magic == 0x27e0eb || magic == 0x63677270 ||
-	       magic == 0x64626720 || magic == 0x74726163 || magic == 0x73636673;
-}
-
-/* Keeps the records' types in the object's debug information. A test compares them with the Rust side. */
+/* Keeps the record's type in the object's debug information. A test compares it with the Rust side. */
 const struct rec_io *described_io;
-const struct rec_file *described_file;
-const struct rec_name *described_name;
+
+struct io {
+	u8 op;
+	u16 flags;
+	u32 file;
+	u64 t;
+	u64 dur;
+	u64 off;
+	u64 len;
+	u32 tgid;
+	u32 pid;
+	struct gap gap;
+};
+
+__noinline int emit(struct io *io)
+{
+	struct rec_io *rec;
+
+	if (!io)
+		return 0;
+	rec = bpf_ringbuf_reserve(&ring, sizeof(*rec), 0);
+	if (!rec) {
+		count(COUNT_LOST);
+		return 0;
+	}
+	rec->kind = KIND_IO;
+	rec->op = io->op;
+	rec->flags = io->flags;
+	rec->file = io->file;
+	rec->t = io->t;
+	rec->dur = io->dur;
+	rec->off = io->off;
+	rec->len = io->len;
+	rec->tgid = io->tgid;
+	rec->pid = io->pid;
+	rec->gap = io->gap;
+	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	return 0;
+}

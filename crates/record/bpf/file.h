@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Finds the file of a descriptor, decides whether it is followed, numbers it, and emits the record of an
- * operation.
+ * Finds the file of a descriptor, decides whether it is followed, numbers it, and emits the operations of
+ * calls.
  */
 #pragma once
 #include "path.h"
@@ -251,45 +251,6 @@ static __always_inline u16 call_flags(u32 f_flags, u64 rwf)
 static __always_inline u64 size_of(u64 file)
 {
 	return READ_AT(struct inode, (u64)READ_AT(struct file, file, f_inode), i_size);
-}
-
-struct io {
-	u8 op;
-	u16 flags;
-	u32 file;
-	u64 t;
-	u64 dur;
-	u64 off;
-	u64 len;
-	u32 tgid;
-	u32 pid;
-	struct gap gap;
-};
-
-__noinline int emit(struct io *io)
-{
-	struct rec_io *rec;
-
-	if (!io)
-		return 0;
-	rec = bpf_ringbuf_reserve(&ring, sizeof(*rec), 0);
-	if (!rec) {
-		count(COUNT_LOST);
-		return 0;
-	}
-	rec->kind = KIND_IO;
-	rec->op = io->op;
-	rec->flags = io->flags;
-	rec->file = io->file;
-	rec->t = io->t;
-	rec->dur = io->dur;
-	rec->off = io->off;
-	rec->len = io->len;
-	rec->tgid = io->tgid;
-	rec->pid = io->pid;
-	rec->gap = io->gap;
-	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
-	return 0;
 }
 
 /*

@@ -12,7 +12,7 @@
  * CPU; the offset between the two clocks cancels.
  */
 #pragma once
-#include "common.h"
+#include "follow.h"
 
 #define PF_KTHREAD 0x00200000
 

@@ -5,7 +5,7 @@
  * where a short-lived file is already gone.
  */
 #pragma once
-#include "common.h"
+#include "follow.h"
 
 /* Returns the number of the followed directory at this entry, or NO_ROOT. */
 static __always_inline u32 root_at(u64 dentry)

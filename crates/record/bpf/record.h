@@ -155,6 +155,8 @@ enum counter {
 	COUNT_UNKNOWN_FAULTS,
 	COUNT_DEEP,
 	COUNT_RECORDERS,
+	COUNT_UNENDED,
+	COUNT_OTHER_REQUESTS,
 	COUNTERS,
 };
 
@@ -165,7 +167,8 @@ struct config {
 	u32 by_pid;
 	/* Length of the followed directory's path; 0 if the path is longer than ROOT_PATH. */
 	u32 root_len;
-	u32 pad;
+	/* The followed block device: the kernel's dev_t, with the major number in the upper 12 bits. */
+	u32 device;
 	u8 root_path[ROOT_PATH];
 };
 
@@ -174,7 +177,10 @@ struct control {
 	/* The recorder's thread that announces files now; 0 if none. */
 	u32 announcer;
 	u32 pad;
-	/* The clock at the first announcement; all records use this clock. In nanoseconds. */
+	/*
+	 * The clock at the start of the recording (the first announcement, if there is one); all records use this
+	 * clock. In nanoseconds.
+	 */
 	u64 start_ns;
 };
 
@@ -222,7 +228,7 @@ struct aio_key {
 	u64 tgid;
 };
 
-/* An asynchronous request between submission and completion. */
+/* An asynchronous request, or one of a block device, between submission and completion. */
 struct pending {
 	u64 t;
 	s64 off;

@@ -5,7 +5,7 @@
  * also works on kernels that refuse fentry (lockdown). Positions are read from the open file, so lseek() need
  * not be followed.
  */
-#include "common.h"
+#include "follow.h"
 #include "file.h"
 #include "aio.h"
 #include "uring.h"
@@ -14,12 +14,6 @@
 #include "ends.h"
 #include "vma.h"
 #include "gap.h"
-
-/*
- * The kernel permits its tracing helpers only to programs with a GPL-compatible licence. MIT is one; this is
- * the kernel's spelling of it.
- */
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define TS_COMPAT 2
 #define AT_EMPTY_PATH 0x1000

@@ -236,4 +236,38 @@ struct io_kiocb {
 	struct io_cqe cqe;
 };
 
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+/* A block device or a partition of it. */
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct bvec_iter {
+	u64 bi_sector;
+	unsigned int bi_size;
+};
+
+struct bio {
+	struct bio *bi_next;
+	void *bi_private;
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	u8 bi_status;
+	struct bvec_iter bi_iter;
+};
+
+struct request {
+	unsigned int rq_flags;
+	struct bio *bio;
+};
+
+/* Since 6.11; before, the flags were macros. */
+enum rqf_flags {
+	__RQF_FLUSH_SEQ = 1,
+};
+
 #pragma clang attribute pop

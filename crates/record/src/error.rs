@@ -49,6 +49,40 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
+    /// There is no such volume, or udev has not linked its device.
+    #[error(
+        "cannot record the volume {}: {source}\nhint: list the volumes with `zfs list -t volume`",
+        quoted(name)
+    )]
+    Volume {
+        /// The name of the volume.
+        name: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The path to record is not that of a block device.
+    #[error(
+        "cannot record {}: {source}\nhint: name a volume (POOL/VOLUME) or the path of a block device, such as /dev/zd0",
+        quoted(path)
+    )]
+    Device {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The block device to record is a partition.
+    #[error(
+        "cannot record {}: it is a partition\nhint: record {}, which includes the operations on its partitions",
+        quoted(path),
+        quoted(disk)
+    )]
+    Partition {
+        /// The path of the partition.
+        path: PathBuf,
+        /// The path of the whole device.
+        disk: PathBuf,
+    },
     /// The process to record does not exist.
     #[error("cannot record process {0}: no such process\nhint: find its ID with `pidof mariadbd`")]
     Process(u32),

@@ -35,6 +35,7 @@
 //! Linux 5.17 or later with BTF, x86-64, as root or with `CAP_BPF` and `CAP_PERFMON`, in the host's process namespace.
 
 mod cpu;
+mod device;
 mod error;
 mod loader;
 mod mounts;
@@ -49,6 +50,7 @@ mod summary_text;
 mod tracker;
 mod wire;
 
+pub use device::BlockDevice;
 pub use error::{Error, Result};
 pub use recorder::{MeasureCodecs, Options, Progress, Recorder};
 pub use sink::Watcher;

@@ -16,7 +16,8 @@ use libbpf_rs::{
 use poolwright_base::{cannot, kernel, process};
 
 use crate::error::{Error, Result};
-use crate::probes::{COUNTERS, OBJECT, POINTS, Point, When};
+use crate::probes::{self, COUNTERS, Point, ProbeSet, When};
+use crate::subject::Subject;
 
 thread_local! {
     /// libbpf's last message, for error messages.
@@ -25,6 +26,7 @@ thread_local! {
 
 /// A loaded and attached probe set.
 pub(crate) struct Probes {
+    set: &'static ProbeSet,
     object: Object,
     links: Vec<Link>,
     /// The kinds of I/O that it cannot see on this kernel.
@@ -37,10 +39,23 @@ const ROOT_PATH: usize = 256;
 /// Parameters of loading.
 #[derive(Clone, Copy)]
 pub(crate) struct Config<'a> {
-    /// The directory to record; `None` to record processes.
-    pub dir: Option<&'a Path>,
+    /// What is recorded.
+    pub subject: &'a Subject,
     /// Size of the ring buffer in bytes: a power of two.
     pub ring_bytes: u32,
+}
+
+impl Config<'_> {
+    fn set(&self) -> &'static ProbeSet {
+        match self.subject {
+            Subject::Dir(_) | Subject::Pid(_) => &probes::SYSCALL,
+            Subject::Device(_) => &probes::BLOCK,
+        }
+    }
+
+    fn is_by_pid(&self) -> bool {
+        matches!(self.subject, Subject::Pid(_))
+    }
 }
 
 impl Probes {
@@ -57,15 +72,17 @@ impl Probes {
             let link = program.attach().map_err(|e| refusal(&format!("to attach the program {name}"), &e))?;
             links.push(link);
         }
-        Ok(Probes { object, links, unseen })
+        Ok(Probes { set: config.set(), object, links, unseen })
+    }
+
+    /// Returns the name of the set in the trace.
+    pub fn set_name(&self) -> &'static str {
+        self.set.name
     }
 
     /// Returns how often the kernel skipped a program that sees I/O, because it ran already on that CPU.
     pub fn skipped(&self) -> u64 {
-        // The others only see wake-ups and interrupts.
-        let sees_io = |name: &str| {
-            ["on_sys_", "on_uring_", "on_fault", "on_map_"].iter().any(|start| name.starts_with(start))
-        };
+        let sees_io = |name: &str| self.set.sees_io.iter().any(|start| name.starts_with(start));
         let ours: Vec<u32> = self
             .object
             .progs()
@@ -95,15 +112,28 @@ impl Probes {
         let mut value = self.control()?;
         let announcer = if on { rustix::thread::gettid().as_raw_pid() } else { 0 };
         value[..4].copy_from_slice(&announcer.to_ne_bytes());
-        self.map("control")?
-            .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(|e| bpf("update the map control", &e))
+        self.set_control(&value)
     }
 
-    /// Returns the kernel's clock in nanoseconds at the first announcement, or 0 if there was none.
+    /// Sets the start of the recording to now, for a set without announcements. Its programs record from then on.
+    pub fn start_clock(&self) -> Result<()> {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let start_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let mut value = self.control()?;
+        value[8..16].copy_from_slice(&start_ns.to_ne_bytes());
+        self.set_control(&value)
+    }
+
+    /// Returns the kernel's clock in nanoseconds at the start of the recording, or 0 if it has not started.
     pub fn start_ns(&self) -> Result<u64> {
         let value = self.control()?;
         Ok(u64::from_ne_bytes(value[8..16].try_into().expect("eight bytes")))
+    }
+
+    fn set_control(&self, value: &[u8]) -> Result<()> {
+        self.map("control")?
+            .update(&0u32.to_ne_bytes(), value, MapFlags::ANY)
+            .map_err(|e| bpf("update the map control", &e))
     }
 
     fn control(&self) -> Result<Vec<u8>> {
@@ -171,8 +201,9 @@ fn load(config: Config<'_>) -> Result<(Object, Vec<&'static str>)> {
     }
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_last_words)));
     LAST_MESSAGE.with_borrow_mut(String::clear);
-    let mut open =
-        ObjectBuilder::default().open_memory(OBJECT).map_err(|e| bpf("read the BPF object", &e))?;
+    let mut open = ObjectBuilder::default()
+        .open_memory(config.set().object)
+        .map_err(|e| bpf("read the BPF object", &e))?;
     let unseen = choose_programs(&mut open, config)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -188,9 +219,13 @@ fn load(config: Config<'_>) -> Result<(Object, Vec<&'static str>)> {
 
 /// Returns `struct config` of `bpf/record.h`.
 fn constants(config: Config<'_>) -> Vec<u8> {
-    let path = config.dir.map_or(&b""[..], |dir| dir.as_os_str().as_bytes());
+    let (path, device) = match config.subject {
+        Subject::Dir(dir) => (dir.as_os_str().as_bytes(), 0),
+        Subject::Pid(_) => (&b""[..], 0),
+        Subject::Device(device) => (&b""[..], device.kernel_number()),
+    };
     let path = if path.len() <= ROOT_PATH { path } else { b"" };
-    let numbers = [std::process::id(), u32::from(config.dir.is_none()), path.len() as u32, 0];
+    let numbers = [std::process::id(), u32::from(config.is_by_pid()), path.len() as u32, device];
     let mut value: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
     value.extend_from_slice(path);
     value.resize(16 + ROOT_PATH, 0);
@@ -204,7 +239,7 @@ fn choose_programs(open: &mut OpenObject, config: Config<'_>) -> Result<Vec<&'st
     let mut unseen = Vec::new();
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        let point = POINTS.iter().find(|p| p.program == name).ok_or_else(|| Error::Bpf {
+        let point = config.set().points.iter().find(|p| p.program == name).ok_or_else(|| Error::Bpf {
             what: format!("attach the program {name}"),
             why: "the probe set has no such program".to_owned(),
         })?;
@@ -227,7 +262,7 @@ fn choose_programs(open: &mut OpenObject, config: Config<'_>) -> Result<Vec<&'st
 fn wanted(point: &Point, config: Config<'_>, has: impl Fn(&str) -> bool) -> bool {
     match point.when {
         When::Always => !renamed(point, &has),
-        When::ByPid => config.dir.is_none(),
+        When::ByPid => config.is_by_pid(),
         When::Instead(newer) => !has(newer),
     }
 }

@@ -1,4 +1,4 @@
-//! The probe set: its programs, their tracepoints, and the kinds of I/O that are lost without each.
+//! The probe sets: their programs, the tracepoints of these, and the kinds of I/O that are lost without each.
 
 /// A program of the set and its tracepoint.
 pub(crate) struct Point {
@@ -23,17 +23,36 @@ pub(crate) enum When {
     Instead(&'static str),
 }
 
-/// The name of the probe set in the trace.
-pub(crate) const SET: &str = "syscall";
+/// A set of programs that are loaded together.
+pub(crate) struct ProbeSet {
+    /// The name in the trace.
+    pub name: &'static str,
+    /// The compiled programs.
+    pub object: &'static [u8],
+    /// The programs of the set.
+    pub points: &'static [Point],
+    /// The starts of the names of the programs that see I/O. The others only see wakeups, interrupts and the ends of requests.
+    pub sees_io: &'static [&'static str],
+}
 
 /// Aligns the bytes as the ELF reader requires.
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
 
-static ALIGNED: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/syscall.bpf.o")));
+static SYSCALL_OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/syscall.bpf.o")));
+static BLOCK_OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/block.bpf.o")));
 
-/// The compiled programs.
-pub(crate) static OBJECT: &[u8] = &ALIGNED.0;
+/// Records files.
+pub(crate) static SYSCALL: ProbeSet = ProbeSet {
+    name: "syscall",
+    object: &SYSCALL_OBJECT.0,
+    points: SYSCALL_POINTS,
+    sees_io: &["on_sys_", "on_uring_", "on_fault", "on_map_"],
+};
+
+/// Records a block device.
+pub(crate) static BLOCK: ProbeSet =
+    ProbeSet { name: "block", object: &BLOCK_OBJECT.0, points: BLOCK_POINTS, sees_io: &["on_queue"] };
 
 const fn point(
     program: &'static str,
@@ -44,8 +63,13 @@ const fn point(
     Point { program, tracepoint, when, unseen_without }
 }
 
-/// The programs of the set.
-pub(crate) static POINTS: &[Point] = &[
+static BLOCK_POINTS: &[Point] = &[
+    point("on_queue", "block_bio_queue", When::Always, None),
+    point("on_end", "block_bio_complete", When::Always, None),
+    point("on_request_end", "block_rq_complete", When::Always, None),
+];
+
+static SYSCALL_POINTS: &[Point] = &[
     point("on_sys_enter", "sys_enter", When::Always, None),
     point("on_sys_exit", "sys_exit", When::Always, None),
     point("on_uring_submit", "io_uring_submit_req", When::Always, Some(URING)),
@@ -96,9 +120,13 @@ pub(crate) const COUNTERS: &[&str] = &[
     "page faults on files that were mapped without a call of mmap, such as programs",
     "files below more than 4096 directories",
     "operations of other recorders (left out)",
+    "requests of the device still in flight at the end, or whose end the kernel did not report (recorded without a duration)",
+    "requests of the device that neither read, write, flush nor discard",
 ];
 
 /// Index of the counter of requests reaped in user space.
 pub(crate) const COUNTER_REAPED: usize = 2;
 /// Index of the counter of io_uring requests without a visible completion.
 pub(crate) const COUNTER_SILENT: usize = 5;
+/// Index of the counter of a device's requests without a visible end.
+pub(crate) const COUNTER_UNENDED: usize = 21;

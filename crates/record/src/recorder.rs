@@ -16,7 +16,7 @@ use poolwright_trace::{CodecTime, File, Meta, Processor, Writer};
 use crate::cpu::CpuSampler;
 use crate::error::{Error, Result};
 use crate::loader::{Config, Probes};
-use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTERS, SET};
+use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTER_UNENDED, COUNTERS};
 use crate::roots::{Announcing, Roots};
 use crate::sink::{Sink, Watcher};
 use crate::subject::{self, Subject};
@@ -180,13 +180,15 @@ impl Recorder {
         let thread_name = ThreadName::set();
         let subject = subject.checked()?;
         let ring_bytes = ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
-        let config = Config { dir: subject.dir(), ring_bytes: ring_bytes as u32 };
+        let config = Config { subject: &subject, ring_bytes: ring_bytes as u32 };
         // Create the trace second: if recording is refused, an older trace of that name must remain.
         let probes = Probes::attach(config)?;
-        let sink = create(meta(&subject))?;
+        let mut tracker = Tracker::new(create(meta(&subject, &probes))?);
+        if let Subject::Device(device) = &subject {
+            tracker.set_device(device.file()?);
+        }
         let mounts = mountinfo::read()?;
-        let inbox =
-            Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(sink)), failed: None, taken: 0 }));
+        let inbox = Rc::new(RefCell::new(Inbox { tracker: Some(tracker), failed: None, taken: 0 }));
         let callback_inbox = Rc::clone(&inbox);
         let ring = probes.ring(move |bytes| callback_inbox.borrow_mut().take(bytes))?;
         let roots = subject::announce(&subject, &probes, &mounts, &mut || drain(&ring, &inbox).map(drop))?;
@@ -331,18 +333,11 @@ impl Recorder {
         self.probes.detach();
         while drain(&self.ring, &self.inbox)? > 0 {}
         let mut counters = self.probes.counters()?;
-        for io in self.probes.pending("aio")?.iter().filter_map(|value| wire::decode_pending(value)) {
-            counters[COUNTER_REAPED] += 1;
-            self.with_tracker(|tracker| tracker.take(wire::Record::Io(io)))?;
+        match self.subject {
+            Subject::Dir(_) | Subject::Pid(_) => self.end_calls(&mut counters)?,
+            Subject::Device(_) => self.end_requests(&mut counters)?,
         }
-        let in_flight = self.probes.pending("uring")?;
         let tracker = self.inbox.borrow_mut().tracker.take().expect("the tracker is taken only here");
-        // A request on a fixed file (number 0) may be on any file.
-        counters[COUNTER_SILENT] += in_flight
-            .iter()
-            .filter_map(|value| wire::decode_pending(value))
-            .filter(|io| io.file != 0 || tracker.used_by(io.pid))
-            .count() as u64;
         let bytes = tracker.bytes();
         let (mut sink, unresolved) = tracker.end()?;
         let mut unseen = self.unseen(&counters);
@@ -364,9 +359,42 @@ impl Recorder {
         Ok(Summary { trace: sink.finish()?, meta, bytes, ended })
     }
 
+    /// Records the requests of libaio that are still in flight, and counts them and those of io_uring.
+    fn end_calls(&self, counters: &mut [u64]) -> Result<()> {
+        for io in self.probes.pending("aio")?.iter().filter_map(|value| wire::decode_pending(value)) {
+            counters[COUNTER_REAPED] += 1;
+            self.with_tracker(|tracker| tracker.take(wire::Record::Io(io)))?;
+        }
+        let in_flight = self.probes.pending("uring")?;
+        self.with_tracker(|tracker| {
+            // A request on a fixed file (number 0) may be on any file.
+            counters[COUNTER_SILENT] += in_flight
+                .iter()
+                .filter_map(|value| wire::decode_pending(value))
+                .filter(|io| io.file != 0 || tracker.used_by(io.pid))
+                .count() as u64;
+            Ok(())
+        })
+    }
+
+    /// Records and counts the requests of a block device that are still in flight.
+    fn end_requests(&self, counters: &mut [u64]) -> Result<()> {
+        for value in self.probes.pending("bios")? {
+            let ios = wire::decode_request(&value);
+            counters[COUNTER_UNENDED] += u64::from(!ios.is_empty());
+            for io in ios {
+                self.with_tracker(|tracker| tracker.take(wire::Record::Io(io)))?;
+            }
+        }
+        Ok(())
+    }
+
     fn unseen(&self, counters: &[u64]) -> Vec<(String, u64)> {
         let missing = self.probes.unseen.iter().map(|what| (*what, 0));
-        let skipped = ("calls for which the kernel skipped a program of the recorder", self.probes.skipped());
+        let skipped = (
+            "calls or requests for which the kernel skipped a program of the recorder",
+            self.probes.skipped(),
+        );
         let counted = COUNTERS.iter().copied().zip(counters.iter().copied()).skip(1).chain([skipped]);
         missing.chain(counted.filter(|(_, n)| *n > 0)).map(|(what, n)| (what.to_owned(), n)).collect()
     }
@@ -391,10 +419,10 @@ fn drain(ring: &RingBuffer<'static>, inbox: &Rc<RefCell<Inbox>>) -> Result<usize
     }
 }
 
-fn meta(subject: &Subject) -> Meta {
+fn meta(subject: &Subject, probes: &Probes) -> Meta {
     Meta {
         creator: format!("poolwright {}", env!("CARGO_PKG_VERSION")),
-        probe_set: SET.to_owned(),
+        probe_set: probes.set_name().to_owned(),
         subject: subject.describe(),
         cores: HostCpu::read().unwrap_or_default().cores,
         host: format!("Linux {} {}", kernel::release(), std::env::consts::ARCH),
@@ -410,5 +438,6 @@ fn layout_of(subject: &Subject) -> Option<&'static Layout> {
             let cwd = process::working_directory(*pid as i32)?;
             layout::detect(&cwd).filter(|_| cwd.parent().is_some())
         }
+        Subject::Device(_) => None,
     }
 }

@@ -1,14 +1,15 @@
-//! The subject of a recording: a directory, or a process and its children.
+//! The subject of a recording: a directory, a process and its children, or a block device.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use poolwright_base::cannot;
 use poolwright_base::mountinfo::MountEntry;
 use poolwright_base::process::{self, ProcessStat};
+use poolwright_trace::path_text;
 
-use poolwright_base::cannot;
-
+use crate::device::BlockDevice;
 use crate::error::{Error, Result};
 use crate::loader::Probes;
 use crate::roots::{Announcing, Roots, is_on_overlay, show};
@@ -20,14 +21,17 @@ pub enum Subject {
     Dir(PathBuf),
     /// Every regular file that the process with this id and its children use.
     Pid(u32),
+    /// The requests of all processes and file systems to this block device.
+    Device(BlockDevice),
 }
 
 impl Subject {
     /// Returns the spelling in a trace's `subject`.
     pub fn describe(&self) -> String {
         match self {
-            Subject::Dir(dir) => format!("dir:{}", poolwright_trace::path_text::encode(dir)),
+            Subject::Dir(dir) => format!("dir:{}", path_text::encode(dir)),
             Subject::Pid(pid) => format!("pid:{pid}"),
+            Subject::Device(device) => format!("zvol:{}", path_text::encode(device.path())),
         }
     }
 
@@ -35,7 +39,7 @@ impl Subject {
     pub(crate) fn dir(&self) -> Option<&Path> {
         match self {
             Subject::Dir(dir) => Some(dir),
-            Subject::Pid(_) => None,
+            Subject::Pid(_) | Subject::Device(_) => None,
         }
     }
 
@@ -55,6 +59,7 @@ impl Subject {
                 _ => Ok(Subject::Pid(pid)),
             },
             Subject::Pid(pid) => Err(Error::Process(pid)),
+            device @ Subject::Device(_) => Ok(device),
         }
     }
 }
@@ -78,6 +83,8 @@ pub(crate) fn announce(
             show(Path::new("/proc/self"));
             roots.overlay = follow_family(*pid, probes, drain)?;
         }
+        // The programs know the device's number.
+        Subject::Device(_) => probes.start_clock()?,
     }
     probes.set_announcing(false)?;
     if probes.start_ns()? == 0 {
@@ -169,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_a_process_that_has_ended_is_removed() {
-        let probes = match Probes::attach(Config { dir: None, ring_bytes: 1 << 16 }) {
+        let probes = match Probes::attach(Config { subject: &Subject::Pid(1), ring_bytes: 1 << 16 }) {
             Ok(probes) => probes,
             Err(why) => return eprintln!("SKIPPED an_entry_of_a_process_that_has_ended_is_removed: {why}"),
         };

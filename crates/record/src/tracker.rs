@@ -28,6 +28,8 @@ pub(crate) struct Tracker {
     roots: Vec<PathBuf>,
     mounts: Vec<MountEntry>,
     names: Names,
+    /// The id of the recorded block device, which is the only file then.
+    device: Option<u32>,
     /// Paths that may lead out of the followed directories: links made since they were last taken.
     leads: Vec<PathBuf>,
     /// Records that arrived before the followed directories were known.
@@ -51,6 +53,7 @@ impl Tracker {
             roots: Vec::new(),
             mounts: Vec::new(),
             names: Names::default(),
+            device: None,
             leads: Vec::new(),
             waiting: Vec::new(),
             ready: false,
@@ -61,6 +64,11 @@ impl Tracker {
             unresolved: 0,
             truncated: 0,
         }
+    }
+
+    /// Sets the recorded block device, before the first record.
+    pub fn set_device(&mut self, device: File) {
+        self.device = Some(self.sink.file(device));
     }
 
     /// Sets the followed directories, and processes the records that have waited for them.
@@ -209,6 +217,9 @@ impl Tracker {
 
     /// Returns the file's id in the trace, assigning it on the first event.
     fn id(&mut self, number: u32) -> Option<u32> {
+        if self.device.is_some() {
+            return self.device;
+        }
         let known = self.names.get_mut(number)?;
         if let Some(id) = known.id {
             return Some(id);

@@ -15,6 +15,7 @@ const GAP: usize = 32;
 const IO: usize = 48 + GAP;
 const PATH: usize = 12;
 const FILE: usize = 32 + PATH + 4;
+const PENDING: usize = 40;
 const NAME: usize = 40 + GAP + 2 * PATH + 8;
 
 /// The numbers of name records that are not operations of a trace.
@@ -211,7 +212,7 @@ fn u64_at(b: &[u8], at: usize) -> u64 {
 
 /// Decodes a request that was in flight when the recording ended: `struct pending` of `bpf/record.h`.
 pub(crate) fn decode_pending(b: &[u8]) -> Option<Io> {
-    if b.len() != 40 {
+    if b.len() != PENDING {
         return None;
     }
     let op = *Op::ALL.get(usize::from(b[36]))?;
@@ -227,6 +228,17 @@ pub(crate) fn decode_pending(b: &[u8]) -> Option<Io> {
         tid: u32_at(b, 32),
         gap: None,
     })
+}
+
+/// Decodes a request of a block device that was in flight when the recording ended. A write can be preceded by a flush (`FLUSHES` of
+/// `bpf/block.bpf.c`). Empty for a request whose event has been emitted, or which has failed: its file is 0.
+pub(crate) fn decode_request(b: &[u8]) -> Vec<Io> {
+    // `struct request_in_flight`: the rest is the number of bytes that have not ended.
+    let Some(io) = b.get(..PENDING).and_then(decode_pending).filter(|io| io.file != 0) else {
+        return Vec::new();
+    };
+    let flush = (b[37] != 0).then_some(Io { op: Op::Fsync, flags: Flags::default(), off: 0, len: 0, ..io });
+    flush.into_iter().chain([io]).collect()
 }
 
 #[cfg(test)]
@@ -246,7 +258,7 @@ mod tests {
             ("rec_path", PATH),
             ("rec_file", FILE + NAMES_BYTES),
             ("rec_name", NAME + NAMES_BYTES),
-            ("pending", 40),
+            ("pending", PENDING),
             ("control", 16),
         ] {
             let found = btf.type_by_name::<Struct<'_>>(name).unwrap_or_else(|| panic!("no struct {name}"));
