@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use poolwright_base::units::counted;
-use poolwright_base::{Exit, quoted};
+use poolwright_base::{Exit, quoted, regular};
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_plan::{Measurements, Plan, Verdict};
-use poolwright_record::{Options, Recorder, Subject};
+use poolwright_record::{BlockDevice, Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
 use poolwright_replay::codec_times;
 use poolwright_trace::Reader;
@@ -32,7 +32,7 @@ use crate::progress_line::{bar, ticking};
 /// nothing. Exit code 4 means: keep today's settings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The database's directory
+    /// The database's directory, or the device of a volume (zvol), such as /dev/zvol/POOL/VOLUME
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "FIGURE<=CHANGE%", value_parser = Requirement::parse)]
     require: Vec<Requirement>,
 
-    /// A property's value today, if the directory is not on ZFS: -o recordsize=16K. Default: OpenZFS's defaults
+    /// A property's value today, if it cannot be read: -o recordsize=16K. Default: OpenZFS's defaults
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     options: Vec<String>,
 
@@ -222,7 +222,11 @@ fn stated(options: &[String]) -> anyhow::Result<Settings> {
 
 fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let options = Options { codec_times: Some(codec_times::measure), ..Options::new(into) };
-    let recorder = Recorder::start(Subject::Dir(dir.to_owned()), &options)?;
+    let subject = match regular::is_block_device(dir) {
+        true => Subject::Device(BlockDevice::find(dir)?),
+        false => Subject::Dir(dir.to_owned()),
+    };
+    let recorder = Recorder::start(subject, &options)?;
     let bar = ticking(bar(Some(duration.as_millis() as u64), "{bar:30} recording {msg}"));
     let began = Instant::now();
     let until = || began.elapsed() >= duration || stop.load(Ordering::Relaxed);
@@ -237,7 +241,7 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
     bar.finish_and_clear();
     if summary.trace.events == 0 && !stop.load(Ordering::Relaxed) {
         bail!(
-            "nothing was recorded: no process used a file in {}\n\
+            "nothing was recorded: no process used {}\n\
              hint: run the load while Poolwright records, or record for longer (--for 5m)",
             quoted(&dir)
         );
