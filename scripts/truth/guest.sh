@@ -4,11 +4,11 @@
 #
 # usage: scripts/truth.sh [--workload mariadb] [--size 1] [--rounds 2] [--seconds 15] [--warm 10] [--record 20] [--flush-method METHOD]
 #                         [--factor 3.5] [--latency 80] [--arc 128] [--dirty 256] [--replay-options '…'] [--out DIR] [--settings FILE]
-#                         [--only measure|record|predict|compare]
+#                         [--volume MIB] [--memory MIB] [--only measure|record|predict|compare]
 #        scripts/truth.sh --publish [--settings FILE] DIR…
 #
 #   --workload        a file scripts/vm/truth_NAME.sh: mariadb, mariadb_fsync, sqlite, sqlite_rollback, postgresql, postgresql_scan,
-#                     openldap, etcd, wiredtiger, leveldb
+#                     openldap, etcd, wiredtiger, leveldb, files
 #   --size            size of the database, relative to the workload's default. With another size, the database in DIR is filled again
 #   --rounds, --seconds, --warm  runs of each setting, the length of the measured window, and of the load before it
 #   --record          seconds that are recorded for the predictions
@@ -17,11 +17,13 @@
 #   --factor          how much slower a core of the guest is than a real one. The disk is slower by the same factor
 #   --arc, --dirty    MiB of the ARC and of dirty data, in the kernel and in the predictions
 #   --replay-options  further options of `poolwright replay`
-#   --settings        a file like scripts/truth/guest-settings
+#   --settings        a file like scripts/truth/guest-settings (with --volume: scripts/truth/volume-settings)
+#   --volume          the database is on ext4 on a volume of this size, which is recorded instead of the files
+#   --memory          with --volume: MiB of memory of the database and its clients, with the page cache of its files (320)
 #   --only            one of the steps; they use the results of the others in DIR
 #   --publish         writes the figures in each DIR to the track record that plans show (crates/tune/track-record.json)
 #
-# The database runs in the guest, with four clients, and is recorded there, with the first setting. The predictions are made in the guest too, because
+# The database runs in the guest, with four clients, and is recorded there, with the first setting. On a volume, the page cache is cold at first. The predictions are made in the guest too, because
 # a replay measures compression where it runs. Times are those of the guest. DIR (target/vm/truth/WORKLOAD) has the filled database, the
 # recording (recorded/), each run (measured/), the predictions (predicted/), and the tables (guest.md).
 #
@@ -43,7 +45,7 @@ set -euo pipefail
 
 VM=$POOLWRIGHT_ROOT/target/vm
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
-SETTINGS=$POOLWRIGHT_ROOT/scripts/truth/guest-settings
+SETTINGS='' VOLUME=0 MEMORY=320
 OUT='' WORKLOAD=mariadb SIZE=1
 ROUNDS=2 LENGTH=15 WARM=10 RECORD=20 FLUSH='' FACTOR=3.5 LATENCY=80 ARC=128 DIRTY=256 REPLAY='' ONLY='' CLIENTS=4
 GUEST_DATA=/srv/db GUEST_SCRATCH=/srv/server
@@ -71,6 +73,8 @@ parse_arguments() {
             --replay-options) REPLAY=$2 ;;
             --out) OUT=$(realpath -m -- "$2") ;;
             --settings) SETTINGS=$(realpath -- "$2") ;;
+            --volume) VOLUME=$2 ;;
+            --memory) MEMORY=$2 ;;
             --only) ONLY=$2 ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
@@ -141,12 +145,14 @@ make_disk() {
     cp "$POOLWRIGHT_ROOT"/scripts/vm/truth_*.sh "$stage/poolwright/scripts/vm/"
     module configfs "$stage/modules"
     module null_blk "$stage/modules"
+    [ "$VOLUME" = 0 ] || add_programs "$stage" mke2fs
     cp -a "$OUT/database/data" "$stage/database"
     grep -v '^#' "$SETTINGS" >"$stage/settings"
     [ ! -e "$OUT/recorded/trace.parquet" ] || cp "$OUT/recorded/trace.parquet" "$stage/"
     cat >"$stage/options" <<EOF
 WORKLOAD=$WORKLOAD SIZE=$SIZE GUEST_DATA=$GUEST_DATA GUEST_SCRATCH=$GUEST_SCRATCH CLIENTS=$CLIENTS WARM=$WARM
 ARC_BYTES=$((ARC << 20)) DIRTY_BYTES=$((DIRTY << 20)) DEVICE_NS=$(device_ns) DEVICE_GB=2 DEPTH=64
+VOLUME_MIB=$VOLUME MEMORY_MIB=$MEMORY
 REPLAY_OPTIONS='$(replay_options)'
 EOF
     disk_make "$1" 3G "$stage"/*
@@ -173,7 +179,11 @@ guest() {
 main() {
     parse_arguments "$@"
     [ -r "$POOLWRIGHT_ROOT/scripts/vm/truth_$WORKLOAD.sh" ] || die 2 "unknown workload '$WORKLOAD'; see --help"
-    OUT=${OUT:-$VM/truth/$WORKLOAD}
+    if [ "$VOLUME" = 0 ]; then
+        OUT=${OUT:-$VM/truth/$WORKLOAD} SETTINGS=${SETTINGS:-$POOLWRIGHT_ROOT/scripts/truth/guest-settings}
+    else
+        OUT=${OUT:-$VM/truth/$WORKLOAD-volume} SETTINGS=${SETTINGS:-$POOLWRIGHT_ROOT/scripts/truth/volume-settings}
+    fi
     # shellcheck source=scripts/vm/truth_mariadb.sh
     . "$POOLWRIGHT_ROOT/scripts/vm/truth_$WORKLOAD.sh"
     case $ONLY in

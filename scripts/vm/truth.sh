@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The guest's part of `truth.sh` (scripts/truth/guest.sh): runs a database in a dataset of a kernel's pool, in the guest's own time.
+# The guest's part of `truth.sh` (scripts/truth/guest.sh): runs a database in a dataset of a kernel's pool, or on ext4 on a volume, in the
+# guest's own time.
 # /disk has the programs, the database's files (database/), the workload's scripts, and the results when the guest ends.
 set -u
 umask 022
@@ -7,11 +8,14 @@ umask 022
 export PATH=/disk/bin:$PATH HOME=/root TMPDIR=/scratch POOLWRIGHT_ROOT=/disk/poolwright
 POOL=tank
 DEVICE=nullb0
+# The device of the only volume. There is no udev, which would link it to /dev/zvol.
+VOLUME=/dev/zd0
+CGROUP=/sys/fs/cgroup/db
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
 # Sets WORKLOAD, SIZE, GUEST_DATA, GUEST_SCRATCH, ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, CLIENTS, WARM (seconds),
-# REPLAY_OPTIONS.
+# VOLUME_MIB (0: none), MEMORY_MIB, REPLAY_OPTIONS.
 # shellcheck disable=SC1091
 . /disk/options
 # Defines workload_start, workload_load and workload_stop.
@@ -43,6 +47,18 @@ prepare() {
     echo "$ARC_BYTES" >/sys/module/zfs/parameters/zfs_arc_max
     [ "$(awk '$1 == "c_max" { print $3 }' /proc/spl/kstat/zfs/arcstats)" = "$ARC_BYTES" ] || { fail "the ARC's limit was not taken"; exit 1; }
     echo "$DIRTY_BYTES" >/sys/module/zfs/parameters/zfs_dirty_data_max
+    [ "$VOLUME_MIB" -gt 0 ] || return 0
+    mkdir -p /sys/fs/cgroup
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup
+    echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+    mkdir $CGROUP
+    echo $((MEMORY_MIB << 20)) >$CGROUP/memory.max || { fail "no limit of memory"; exit 1; }
+}
+
+# limited_memory yes|no: whether this shell, and what it starts from now on, has the memory of the database only.
+limited_memory() {
+    [ "$VOLUME_MIB" -gt 0 ] || return 0
+    if [ "$1" = yes ]; then echo $$ >$CGROUP/cgroup.procs; else echo $$ >/sys/fs/cgroup/cgroup.procs; fi
 }
 
 # sample FILE: the time, and counters of the machine, the disk, the processes and the pool.
@@ -61,15 +77,39 @@ sample() {
     } >"$1"
 }
 
-# database PROPERTIES: a new pool and dataset with the database's files.
+# destroy: the pool, if there is one.
+destroy() {
+    umount $VOLUME 2>/dev/null
+    zpool destroy -f $POOL 2>/dev/null
+}
+
+# make_volume OPTION...: a volume with ext4.
+make_volume() {
+    zfs create -s -V "${VOLUME_MIB}M" "$@" $POOL/db || return 1
+    for _ in $(seq 100); do
+        [ ! -b $VOLUME ] || break
+        sleep 0.1
+    done
+    # No thread of ext4 initializes the rest later.
+    /disk/bin/mke2fs -q -F -t ext4 -E lazy_itable_init=0,lazy_journal_init=0 $VOLUME || return 1
+    mount -t ext4 -o noatime $VOLUME "$GUEST_DATA"
+}
+
+# database PROPERTIES: a new pool with the database's files.
 database() {
     local options=() one
-    zpool destroy -f $POOL 2>/dev/null
+    destroy
     blkdiscard -f /dev/${DEVICE}p1 2>/dev/null
     for one in $1; do options+=(-o "$one"); done
     zpool create -f -o ashift=12 -O mountpoint=none -O atime=off $POOL /dev/${DEVICE}p1 || return 1
-    zfs create -o "mountpoint=$GUEST_DATA" "${options[@]}" $POOL/db || return 1
+    if [ "$VOLUME_MIB" -gt 0 ]; then
+        make_volume "${options[@]}" || return 1
+    else
+        zfs create -o "mountpoint=$GUEST_DATA" "${options[@]}" $POOL/db || return 1
+    fi
     cp -a /scratch/database/. "$GUEST_DATA/" || return 1
+    sync
+    [ "$VOLUME_MIB" = 0 ] || echo 1 >/proc/sys/vm/drop_caches
     zpool sync
 }
 
@@ -83,10 +123,12 @@ load() {
 measure() {
     local name=$2
     database "$3" || { fail "$name: no dataset"; return; }
+    limited_memory yes
     workload_start "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || { fail "$name: $(tail -n 3 /tmp/said)"; return; }
     zpool sync
     sample "/disk/$name.0"
     load $((WARM + $1 + 1)) "$name"
+    limited_memory no
     sleep "$WARM"
     sample "/disk/$name.1"
     sleep "$1"
@@ -109,37 +151,47 @@ step_measure() {
             measure "$1" "$name.$round" "$properties"
         done </disk/settings
     done
-    zpool destroy -f $POOL
+    destroy
 }
 
 # step_record SECONDS: records the database with the first setting.
 step_record() {
-    local name properties
+    local name properties subject=(--dir "$GUEST_DATA")
+    [ "$VOLUME_MIB" = 0 ] || subject=(--zvol "$VOLUME")
     read -r name properties </disk/settings
     database "$properties" || exit 1
+    limited_memory yes
     workload_start "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || { fail "$name: $(tail -n 3 /tmp/said)"; exit 1; }
     # The load must outlive the recorder, which measures the processor before and codecs after it has recorded.
     load $((WARM + $1 + 25)) recorded
+    limited_memory no
     sleep "$WARM"
     sample /disk/recorded.1
-    expect "record" /scratch/poolwright-program record --force --dir "$GUEST_DATA" --for "$1s" -o /disk/trace.parquet
+    expect "record" /scratch/poolwright-program record --force "${subject[@]}" --for "$1s" -o /disk/trace.parquet
     sample /disk/recorded.2
     kill -0 $LOAD || fail "the load ended before the recorder"
     wait $LOAD || fail "the load ended with status $?: $(tail -n 3 /disk/recorded.load)"
     mv /scratch/recorded.log /disk/
     workload_stop "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || fail "$(tail -n 3 /tmp/said)"
-    zpool destroy -f $POOL
+    destroy
 }
 
 # step_predict: predicts each setting from the recording.
 step_predict() {
-    local name properties one options
+    local name properties one options data=(--data /scratch/database)
     cp /disk/trace.parquet /scratch/
+    if [ "$VOLUME_MIB" -gt 0 ]; then
+        # The data of a volume is read from its device, as it was when the load began.
+        read -r name properties </disk/settings
+        database "$properties" || exit 1
+        umount $VOLUME
+        data=()
+    fi
     while read -r name properties; do
         options=()
         for one in $properties; do options+=(-o "$one"); done
         # shellcheck disable=SC2086 # words
-        if /scratch/poolwright-program replay /scratch/trace.parquet --data /scratch/database $REPLAY_OPTIONS --scratch /scratch \
+        if /scratch/poolwright-program replay /scratch/trace.parquet ${data[@]+"${data[@]}"} $REPLAY_OPTIONS --scratch /scratch \
             "${options[@]}" --json >"/disk/$name.json" 2>"/disk/$name.said" </dev/null; then
             pass "$name: predicted"
         else

@@ -23,7 +23,7 @@ from common import server
 from common.driver import Failure
 
 NS_PER_S = 1_000_000_000
-WORKLOADS = ("postgresql", "postgresql_scan", "sqlite", "sqlite_rollback", "openldap", "etcd")
+WORKLOADS = ("postgresql", "postgresql_scan", "sqlite", "sqlite_rollback", "openldap", "etcd", "files")
 
 
 def workload_named(name):
