@@ -3,10 +3,11 @@
 #
 # usage: scripts/test-kernel.sh [--no-install] [--no-build] [--keep] [--all | PART...]
 #
-# Parts (default: out in replay crash vdevs apply truth, 25 minutes without truth; --all: all, four hours):
+# Parts (default: out in replay volumelog crash vdevs apply truth, 25 minutes without truth; --all: all, four hours):
 #   out      the engine makes a pool; the kernel imports, reads, scrubs and changes it; the engine reads it again
 #   in       the kernel makes a pool; the engine reads and changes it; the kernel reads and scrubs it
 #   replay   the engine crashes (SIGKILL); the kernel replays its intent log
+#   volumelog  the engine crashes with a volume; the kernel replays its intent log
 #   crash    the kernel crashes (reset); the engine replays its intent log
 #   vdevs    the engine attaches, replaces and adds vdevs and spares; the kernel imports, scrubs and changes them; the engine reads the result
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
@@ -72,10 +73,11 @@ RESETS=${POOLWRIGHT_RESETS:-50}
 BACKUPS=${POOLWRIGHT_BACKUPS:-5}
 WORK=$POOLWRIGHT_ROOT/target/vm/work
 TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
+VOLUME=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-volume
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
-SHORT_PARTS=(out in replay crash vdevs apply truth)
+SHORT_PARTS=(out in replay volumelog crash vdevs apply truth)
 ALL_PARTS=("${SHORT_PARTS[@]}" inspect newpool standby resets newpoolresets units databases backup send trials lab space recorded arc)
 PASSED=0
 FAILED=0
@@ -219,6 +221,17 @@ crash_here() {
     fi
 }
 
+# crash_volume_here POOL SEED PROPERTY=VALUE...: makes a pool with a volume whose last writes are only in its log, and kills the engine.
+crash_volume_here() {
+    local pool=$1 status=0
+    { "$VOLUME" "$WORK/$pool" "$WORK/$pool.image" "${@:2}" || status=$?; } 2>"$WORK/said"
+    if [ $status -eq 137 ] && [ -s "$pool.image" ]; then
+        pass "$pool: killed after 300 operations on a volume with ${*:3}"
+    else
+        fail "$pool: engine-volume ended with status $status instead of 137: $(tail -n 3 "$WORK/said")"
+    fi
+}
+
 # all_kinds TEXT POOL...: the logs of these pools must contain records of every kind that a log can contain.
 all_kinds() {
     local text=$1 pool dataset kind missing=() kinds=(CREATE MKDIR SYMLINK REMOVE RMDIR LINK RENAME RENAME_EXCHANGE
@@ -264,6 +277,21 @@ part_replay() {
         same "$pool: the engine replays what it acknowledged" "$pool.expected" "$pool.own" untimed
         no_leaks "$pool" "$pool"
     done
+}
+
+part_volumelog() {
+    local number=0 pools=() settings disk=$WORK/volumelog.disk
+    cd "$WORK"
+    for settings in 'volblocksize=4K compression=lz4' 'volblocksize=16K compression=off' 'volblocksize=64K compression=lz4' \
+        'volblocksize=128K compression=zstd-1 logbias=throughput'; do
+        number=$((number + 1))
+        # shellcheck disable=SC2086 # words
+        crash_volume_here "volume$number" $((SEED * 100 + number)) $settings
+        pools+=("volume$number" "volume$number.image")
+    done
+    disk_make "$disk" 4G "${pools[@]}"
+    guest "$disk" 0 replay_volumes volume1 volume2 volume3 volume4
+    rm -f "$disk"
 }
 
 # crash_there POOL SEED KIND...: the kernel makes a pool with operations in its log; the guest is reset.
@@ -453,7 +481,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | vdevs | apply | truth | inspect | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | recorded | arc) parts+=("$1") ;;
+            out | in | replay | volumelog | crash | vdevs | apply | truth | inspect | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | recorded | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift
@@ -461,7 +489,7 @@ main() {
     [ ${#parts[@]} -gt 0 ] || parts=("${SHORT_PARTS[@]}")
     [ $install = no ] || step "Install required packages" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
     cd "$POOLWRIGHT_ROOT"
-    [ $build = no ] || step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree
+    [ $build = no ] || step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree --bin engine-volume
     [ $build = no ] || [ -x "$PROGRAM" ] || step "Build the program" cargo build --release --locked -p poolwright --bin poolwright
     step "The virtual machine" "$POOLWRIGHT_ROOT/scripts/vm/image.sh"
     rm -rf "$WORK"

@@ -212,6 +212,22 @@ step_replay() {
     replayed_whole
 }
 
+# After a crash: making the device of a volume replays its log. POOL.image is the data.
+step_replay_volumes() {
+    local pool
+    for pool in "$@"; do
+        expect "$pool: the kernel imports it with -f after the crash" zpool import -f -N -d /disk "$pool" || continue
+        for _ in $(seq 100); do
+            [ ! -b /dev/zd0 ] || break
+            sleep 0.1
+        done
+        expect "$pool: the kernel replays what the engine acknowledged" cmp /dev/zd0 "/disk/$pool.image"
+        scrub "$pool"
+        export_pool "$pool"
+    done
+    replayed_whole
+}
+
 # step_crash POOL SEED NODES OPERATIONS KIND...: the kernel performs durable operations, writes their manifest, and is reset.
 step_crash() {
     local pool=$1 seed=$2 nodes=$3 operations=$4 place flag

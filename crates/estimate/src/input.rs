@@ -124,6 +124,11 @@ impl Input {
         self.files.len()
     }
 
+    /// Whether all files are block devices (volumes).
+    pub fn is_of_devices(&self) -> bool {
+        self.files.iter().all(|file| regular::is_block_device(&file.path))
+    }
+
     /// Always false, because an input without content is an error on creation.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()

@@ -181,7 +181,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets the recordsizes or the codecs from `recordsize=8K,16K` or `compression=off,lz4`.
+    /// Sets the recordsizes or the codecs from `recordsize=8K,16K`, of volumes `volblocksize=8K,16K`, or `compression=off,lz4`.
     ///
     /// # Errors
     /// If the assignment is malformed, a recordsize is not a size, or the property does not change the space.
@@ -189,16 +189,15 @@ impl Options {
         let (name, values) = property::parse_assignment(assignment)?;
         let values = values.split(',');
         match name.as_str() {
-            "recordsize" => {
-                let parse = |value: &str| {
-                    property::check("recordsize", value).and_then(|()| property::parse_size(value))
-                };
+            "recordsize" | "volblocksize" => {
+                let parse =
+                    |value: &str| property::check(&name, value).and_then(|()| property::parse_size(value));
                 self.recordsizes = values.map(parse).collect::<poolwright_openzfs::Result<_>>()?;
             }
             "compression" => self.compressions = values.map(str::to_owned).collect(),
             other => {
                 return Err(Error::Invalid(format!(
-                    "{other} does not change the space: expected recordsize or compression"
+                    "{other} does not change the space: expected recordsize, volblocksize or compression"
                 )));
             }
         }

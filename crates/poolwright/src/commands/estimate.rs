@@ -20,20 +20,23 @@ const REDRAW: Duration = Duration::from_millis(250);
 /// An estimate that takes less time shows no progress.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// The largest volblocksize in bytes.
+const LARGEST_VOLUME_BLOCK: u64 = 128 << 10;
+
 /// Estimate space and codec speed of files per recordsize, compression and ashift
 ///
 /// Compresses a random sample of the files with OpenZFS's own codecs until every ratio is known within 1 %. --full reads
 /// everything and is exact. Writes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Files and directories. A directory includes everything below it on the same file system, and the targets of a database's links
-    /// (PostgreSQL's log and tablespaces)
+    /// Files, directories, and devices of volumes (/dev/zvol/POOL/VOLUME), whose block size is shown as recordsize. A directory includes
+    /// everything below it on the same file system, and the targets of a database's links (PostgreSQL's log and tablespaces)
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Settings to try: -o recordsize=8K,16K -o compression=off,lz4,zstd-3. compression=all tries every codec and level, but of
-    /// zstd-fast only 1 and 10
-    /// [default: recordsize=4K to 1M, compression=off,lz4,zstd-1,zstd-3,gzip-6]
+    /// Settings to try: -o recordsize=8K,16K -o compression=off,lz4,zstd-3; of a volume, volblocksize. compression=all tries every codec and
+    /// level, but of zstd-fast only 1 and 10
+    /// [default: recordsize=4K to 1M, volblocksize=4K to 128K, compression=off,lz4,zstd-1,zstd-3,gzip-6]
     #[arg(short = 'o', value_name = "PROPERTY=VALUE,…")]
     options: Vec<String>,
 
@@ -87,6 +90,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let mut options = options(&args).context(Usage)?;
     options.cancel = interrupt::watch()?;
     let input = Input::paths(&with_linked(&args.paths))?;
+    if input.is_of_devices() {
+        options.recordsizes.retain(|size| *size <= LARGEST_VOLUME_BLOCK);
+    }
     let choice = choice(&args);
     let mut screen = Screen::new(choice);
     let found = estimate::estimate(&input, &options, &mut |p| screen.show(p));
