@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use poolwright_estimate::{Cell, Estimate, Layout};
 use poolwright_trace::layout::{self, PageSize, Role};
+use poolwright_tune::pool_layout::layout_of;
 use poolwright_zfs::kernel::command::dataset::DatasetSpace;
 use poolwright_zfs::kernel::command::property::SourcedValue;
 use poolwright_zfs::kernel::command::snapshot::SnapshotTotals;
@@ -212,12 +213,7 @@ impl SystemFacts {
 impl PoolFacts {
     /// The top-level vdevs of a class.
     pub fn vdevs(&self, class: VdevClass) -> impl Iterator<Item = &VdevNode> {
-        let all = self.status.iter().flat_map(|status| &status.vdevs);
-        // The normal vdevs are below the root, which has the pool's name.
-        all.flat_map(
-            |vdev| if vdev.kind == "root" { vdev.children.as_slice() } else { std::slice::from_ref(vdev) },
-        )
-        .filter(move |vdev| vdev.class == class)
+        self.status.iter().flat_map(move |status| status.vdevs_of(class))
     }
 
     /// Whether all data vdevs are redundant; `None` if they are unknown.
@@ -234,17 +230,7 @@ impl PoolFacts {
 
     /// The layout of the data vdevs: that of the first. `None` if it is unknown, or a dRAID.
     pub fn layout(&self) -> Option<Layout> {
-        let first = self.vdevs(VdevClass::Data).next()?;
-        let disks = first.children.len();
-        match first.kind.as_str() {
-            "mirror" => Some(Layout::Mirror),
-            "raidz" => {
-                let parity = first.name.trim_start_matches("raidz").split('-').next()?.parse().unwrap_or(1);
-                Some(Layout::Raidz { parity, disks: disks.try_into().ok()? })
-            }
-            "draid" => None,
-            _ => Some(Layout::Plain),
-        }
+        layout_of(self.vdevs(VdevClass::Data).next()?)
     }
 }
 

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use poolwright_base::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
 use poolwright_base::regular;
+use poolwright_estimate::Layout;
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_zfs::kernel::command::property::SourcedValue;
 use poolwright_zfs::kernel::command::version::parse_release;
 use poolwright_zfs::kernel::command::{CommandError, CommandOptions, ZfsCommands};
 use poolwright_zfs::kernel::volume;
 
+use crate::pool_layout::layout_of_pool;
 use poolwright_plan::CurrentSource;
 
 /// The file system of a directory and its settings.
@@ -25,6 +27,8 @@ pub(crate) struct Current {
     all: Settings,
     pub source: CurrentSource,
     pub ashift: Option<u8>,
+    /// The layout of the data vdevs of the kernel's pool; plain if it is unknown.
+    pub layout: Layout,
     /// Whether a kernel's OpenZFS has the dataset.
     is_of_kernel: bool,
 }
@@ -89,18 +93,21 @@ pub(crate) fn detect(path: &Path, stated: &Settings) -> Current {
         all: Settings::new(),
         source: CurrentSource::ZfsDefaults { why: format!("{subject} {file_system}") },
         ashift: None,
+        layout: Layout::Plain,
         is_of_kernel,
     };
     if let Some(state) = state {
         match state {
-            Ok(DatasetState { properties, ashift }) => {
+            Ok(DatasetState { properties, ashift, layout }) => {
                 let compared = properties.iter().filter(|(name, _)| is_compared(name));
                 current.settings.extend(compared.map(|(name, value)| (name.clone(), value.clone())));
                 // Trials need another value than the default, which OpenZFS before 2.3 does not have.
                 let direct = properties.get_key_value("direct").filter(|(_, value)| *value != "standard");
                 current.settings.extend(direct.map(|(name, value)| (name.clone(), value.clone())));
                 current.source = CurrentSource::ZfsGet { dataset: source.clone() };
-                (current.all, current.ashift, current.dataset) = (properties, ashift, Some(source));
+                (current.all, current.ashift) = (properties, ashift);
+                current.layout = layout.unwrap_or(Layout::Plain);
+                current.dataset = Some(source);
             }
             Err(why) => {
                 current.source = CurrentSource::ZfsDefaults {
@@ -159,7 +166,7 @@ fn state_of(mount: &MountEntry) -> Option<Result<DatasetState, String>> {
         return Some(DatasetState::read(&dataset, CommandOptions::default()).map_err(|why| why.to_string()));
     }
     let admin = poolwright_zfs::datasets::of_mount(mount)?;
-    let state = |found| DatasetState { properties: settings(found), ashift: None };
+    let state = |found| DatasetState { properties: settings(found), ashift: None, layout: None };
     Some(admin.properties(&dataset).map(state).map_err(|why| why.to_string()))
 }
 
@@ -167,6 +174,7 @@ fn state_of(mount: &MountEntry) -> Option<Result<DatasetState, String>> {
 struct DatasetState {
     properties: Settings,
     ashift: Option<u8>,
+    layout: Option<Layout>,
 }
 
 impl DatasetState {
@@ -178,7 +186,9 @@ impl DatasetState {
         let found = found.ok_or_else(|| CommandError::NoSuchPool { pool: dataset.to_owned() })?;
         let properties = settings(found.properties);
         let ashift = commands.property_of_pool(pool, "ashift").ok().and_then(|value| value.parse().ok());
-        Ok(DatasetState { properties, ashift: ashift.filter(|ashift| *ashift > 0) })
+        let pools = commands.status().unwrap_or_default();
+        let layout = pools.iter().find(|of| of.name == pool).and_then(layout_of_pool);
+        Ok(DatasetState { properties, ashift: ashift.filter(|ashift| *ashift > 0), layout })
     }
 }
 

@@ -28,6 +28,7 @@ pub mod objective;
 mod observations;
 mod pareto;
 mod pipeline;
+pub mod pool_layout;
 pub mod race;
 pub mod requirement;
 mod roles;

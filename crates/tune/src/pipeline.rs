@@ -311,9 +311,10 @@ impl Tuner<'_> {
             };
             let combinations = self.candidates(&tried_with).combinations();
             let time = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
-            let (ashift, seed, stop) = (self.ashift, self.request.seed, &self.request.stop);
-            let (paths, today) = (&self.inventory.roles[name].paths, &self.current_of(*name).settings);
-            let estimated = space::estimate(paths, &combinations, today, ashift, seed, time, stop);
+            let (seed, stop) = (self.request.seed, &self.request.stop);
+            let (paths, current) = (&self.inventory.roles[name].paths, self.current_of(*name));
+            let pool = (current.layout, self.ashift);
+            let estimated = space::estimate(paths, &combinations, &current.settings, pool, seed, time, stop);
             self.spent += time;
             match estimated {
                 Ok(estimated) => {

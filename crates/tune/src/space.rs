@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use poolwright_estimate::{Estimate, Input, Options, nominal_speed};
+use poolwright_estimate::{Estimate, Input, Layout, Options, nominal_speed};
 use poolwright_openzfs::property::{Settings, canonical};
 
 use poolwright_replay::Replay;
@@ -94,7 +94,7 @@ pub(crate) fn estimate(
     files: &[PathBuf],
     combinations: &[Settings],
     today: &Settings,
-    ashift: u32,
+    (layout, ashift): (Layout, u32),
     seed: u64,
     time: Duration,
     cancel: &Arc<AtomicBool>,
@@ -117,6 +117,7 @@ pub(crate) fn estimate(
     let options = Options {
         recordsizes,
         compressions,
+        layouts: vec![layout],
         ashifts: if ashift == 9 { vec![9] } else { vec![9, ashift] },
         within: 0.03,
         time_limit: None,

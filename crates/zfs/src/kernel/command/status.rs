@@ -28,6 +28,17 @@ pub struct KernelPool {
     pub data_errors: Option<u64>,
 }
 
+impl KernelPool {
+    /// The top-level vdevs of a class.
+    pub fn vdevs_of(&self, class: VdevClass) -> impl Iterator<Item = &VdevNode> {
+        // The normal vdevs are below the root, which has the pool's name.
+        fn top(vdev: &VdevNode) -> &[VdevNode] {
+            if vdev.kind == "root" { &vdev.children } else { std::slice::from_ref(vdev) }
+        }
+        self.vdevs.iter().flat_map(top).filter(move |vdev| vdev.class == class)
+    }
+}
+
 /// The class of a vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VdevClass {
