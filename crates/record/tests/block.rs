@@ -137,7 +137,7 @@ fn a_driver_of_bios_ends_them_itself() {
         direct.write(MIB, 4 << 10);
         direct.write(2 * MIB, 1 << 20);
         direct.read(2 * MIB, 1 << 20);
-        run("blkdiscard", &["--offset", "4M", "--length", "8M", device.path.to_str().unwrap()]);
+        run("blkdiscard", &["--force", "--offset", "4M", "--length", "8M", device.path.to_str().unwrap()]);
         let cached = File::options().write(true).open(&device.path).unwrap();
         cached.write_all_at(&vec![b'x'; 4 << 20], 32 * MIB).unwrap();
         cached.sync_all().unwrap();
@@ -168,7 +168,7 @@ fn synchronous_writes_and_discards_are_told_apart() {
     let path = device.path.to_str().unwrap();
     let load = || {
         Direct::open(&device.path, OFlags::DSYNC).write(MIB, 8 << 10);
-        run("blkdiscard", &["--offset", "4M", "--length", "8M", path]);
+        run("blkdiscard", &["--force", "--offset", "4M", "--length", "8M", path]);
     };
     let Some(recorded) = Recorded::of(&device, scratch.path(), load) else { return };
     recorded.assert_complete();
@@ -180,7 +180,7 @@ fn synchronous_writes_and_discards_are_told_apart() {
     assert_eq!((read, written, discarded, flushes), (0, 8 * KIB, 8 * MIB, recorded.flushes()));
 
     // The kernel counts what the device zeroes as written.
-    let load = || run("blkdiscard", &["--zeroout", "--offset", "16M", "--length", "4M", path]);
+    let load = || run("blkdiscard", &["--force", "--zeroout", "--offset", "16M", "--length", "4M", path]);
     let second = common::scratch();
     let Some(recorded) = Recorded::of(&device, second.path(), load) else { return };
     recorded.assert_complete();
