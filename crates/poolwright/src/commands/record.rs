@@ -1,7 +1,7 @@
 //! `poolwright record`: records a live database's file I/O, or the I/O of a volume.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -57,15 +57,18 @@ pub struct Args {
     json: bool,
 }
 
-impl Args {
-    fn subject(&self) -> anyhow::Result<Subject> {
-        Ok(match (&self.dir, self.pid, &self.zvol) {
-            (Some(dir), ..) => Subject::Dir(dir.clone()),
-            (_, Some(pid), _) => Subject::Pid(pid),
-            (.., Some(volume)) => Subject::Device(BlockDevice::find(volume)?),
-            (None, None, None) => unreachable!("clap requires one of them"),
-        })
-    }
+/// Returns the subject that the options name, of which clap requires one.
+pub(super) fn subject(
+    dir: Option<&Path>,
+    pid: Option<u32>,
+    zvol: Option<&Path>,
+) -> poolwright_record::Result<Subject> {
+    Ok(match (dir, pid, zvol) {
+        (Some(dir), ..) => Subject::Dir(dir.to_owned()),
+        (_, Some(pid), _) => Subject::Pid(pid),
+        (.., Some(volume)) => Subject::Device(BlockDevice::find(volume)?),
+        (None, None, None) => unreachable!("clap requires one of them"),
+    })
 }
 
 /// Runs the verb; returns the exit code.
@@ -74,7 +77,7 @@ impl Args {
 /// If the recorder cannot start or the trace cannot be written.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
-    let subject = args.subject()?;
+    let subject = subject(args.dir.as_deref(), args.pid, args.zvol.as_deref())?;
     if !args.force {
         Writer::refuse_recording(&args.output)
             .map_err(|why| with_recording_hint(why, "choose another name, or replace it with --force"))?;
