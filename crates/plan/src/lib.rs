@@ -320,7 +320,7 @@ pub struct TraceSummary {
     pub path: Option<String>,
     /// The program that recorded it, and its version.
     pub creator: String,
-    /// What was recorded: `dir:/path`, `pid:123`.
+    /// What was recorded: `dir:/path`, `pid:123`, `zvol:/dev/zvol/pool/volume`.
     pub subject: String,
     /// The recorder's probe set.
     pub probe_set: String,

@@ -1,4 +1,4 @@
-//! Records a live database's file I/O with eBPF.
+//! Records a live database's file I/O, or the I/O of a volume, with eBPF.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@
 //!
 //! # How the recorder sees I/O
 //!
-//! The *probe set* `syscall` is a table of programs and tracepoints (`src/probes.rs`). Its programs run at system call entry and exit and
+//! A *probe set* is a table of programs and tracepoints (`src/probes.rs`). The programs of the set `syscall` run at system call entry and exit and
 //! at the tracepoints of io_uring and of the page cache. They find the open file of a descriptor in the kernel's tables, so file, position
 //! and flags are exact without following `lseek`, and they read a file's path while the file is in use. The set needs
 //! no tracefs, no kprobes and no `bpf_probe_read_kernel`, so it works under lockdown.
@@ -29,6 +29,9 @@
 //! An operation of a plain system call also records what its thread did since its previous operation
 //! ([`poolwright_trace::Gap`]): `bpf/gap.h` reads the scheduler's statistics of the thread, and the tracepoint
 //! `sched_waking` identifies the thread that woke it.
+//!
+//! The set `block` records the requests that reach one block device ([`Subject::Device`]), as operations on one file; they have no gaps.
+//! `bpf/block.bpf.c` describes what a request is, and how it is recognized at its end.
 //!
 //! # Requirements
 //!

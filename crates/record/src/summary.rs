@@ -46,7 +46,7 @@ pub struct RecordingSummary {
     pub lost_events: u64,
     /// The source of the events.
     pub probe_set: String,
-    /// The recorded subject: `dir:PATH` or `pid:N`.
+    /// The recorded subject: `dir:PATH`, `pid:N` or `zvol:PATH`.
     pub subject: String,
     /// Kinds of I/O that the recorder could not see.
     pub unseen: Vec<UnseenOperation>,

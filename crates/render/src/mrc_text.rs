@@ -215,8 +215,8 @@ pub fn warnings(run: &Run<'_>) -> Vec<String> {
             all.push(format!("interrupted; the figures cover what was read so far{share}"));
         }
         (Ended::Empty, "live") => all.push(format!(
-            "nothing was recorded: no process read or wrote a file of {}; check that it is the directory of the database \
-             and that the database has load",
+            "nothing was recorded: no read or write of {}; check that it is the directory, process or volume of the \
+             database, and that the database has load",
             run.result.source
         )),
         (Ended::Empty, _) => all.push(format!(

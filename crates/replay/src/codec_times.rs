@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
+use poolwright_base::block;
+use poolwright_base::device::Device;
 use poolwright_openzfs::clock::CodecCost;
 use poolwright_openzfs::codec::{Codec, Stored};
 use poolwright_openzfs::{Compression, Config, Engine, Geometry};
@@ -63,15 +65,15 @@ pub fn measure(files: &[File], meta: &Meta) -> Vec<CodecTime> {
     measured.flatten().collect()
 }
 
-/// Returns pieces of the files with the database's data, without pieces of zeros. If the roles of the files are not known, those are all
-/// files but logs, temporary files and backups.
+/// Returns pieces of the files with the database's data, or of the volume, without pieces of zeros. If the roles of the files are not known,
+/// those are all files but logs, temporary files and backups.
 fn pieces(files: &[File], meta: &Meta) -> Vec<Vec<u8>> {
     let recorded = Trace { files: files.to_vec(), meta: meta.clone(), ..Trace::default() };
     let source = SourceFiles::new(&recorded, None);
     let of_roles = |roles: &[Role]| -> Vec<&File> {
         files.iter().filter(|file| roles.contains(&file.known_role())).collect()
     };
-    let mut files = of_roles(&[Role::Data]);
+    let mut files = of_roles(&[Role::Data, Role::Volume]);
     if files.is_empty() {
         files = of_roles(&[Role::Index, Role::Other]);
     }
@@ -84,7 +86,11 @@ fn pieces(files: &[File], meta: &Meta) -> Vec<Vec<u8>> {
             is_here
         })?;
         let mut data = vec![0; PIECE];
-        let read = source.open(file)?.read_at(&mut data, at / SIZES[0] as u64 * SIZES[0] as u64).ok()?;
+        let opened = match file.known_role() {
+            Role::Volume => block::open(&file.host_path(), Device::parse(&file.device)?).ok()?,
+            _ => source.open(file)?,
+        };
+        let read = opened.read_at(&mut data, at / SIZES[0] as u64 * SIZES[0] as u64).ok()?;
         data.truncate(read);
         data.iter().any(|byte| *byte != 0).then_some(data)
     };
@@ -221,7 +227,9 @@ fn interpolated(known: &[(f64, f64)], x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
     use std::path::Path;
+    use std::process::Command;
 
     use super::*;
 
@@ -266,6 +274,46 @@ mod tests {
         for cost in costs.iter().filter(|c| c.size_bits == 25) {
             assert!(cost.ns > 30 * smallest(cost), "{cost:?}");
         }
+    }
+
+    /// A loop device, detached when it is dropped.
+    struct Loop(String);
+
+    impl Loop {
+        fn on(path: &Path) -> Option<Loop> {
+            let output = Command::new("losetup").args(["--find", "--show"]).arg(path).output().ok()?;
+            output.status.success().then(|| Loop(String::from_utf8(output.stdout).unwrap().trim().to_owned()))
+        }
+    }
+
+    impl Drop for Loop {
+        fn drop(&mut self) {
+            let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+        }
+    }
+
+    #[test]
+    fn a_volume_is_read_from_its_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut content = table();
+        content.resize(8 << 20, 0);
+        std::fs::write(dir.path().join("disk"), content).unwrap();
+        let Some(device) = Loop::on(&dir.path().join("disk")) else {
+            return eprintln!("SKIPPED a_volume_is_read_from_its_device: no loop device");
+        };
+        let rdev = std::fs::metadata(&device.0).unwrap().rdev();
+        let Device { major, minor } = Device::from_raw(rdev);
+        let volume = File {
+            path: device.0.clone(),
+            size: 8 << 20,
+            role: Some(Role::Volume),
+            device: format!("{major}:{minor}"),
+            ino: 0,
+        };
+        let times = measure(std::slice::from_ref(&volume), &Meta::default());
+        assert!(CODECS.iter().all(|(name, ..)| times.iter().any(|time| time.codec == *name)), "{times:?}");
+        let other = File { device: format!("{major}:{}", minor + 1), ..volume };
+        assert!(measure(&[other], &Meta::default()).is_empty(), "the path leads to another device now");
     }
 
     #[test]

@@ -300,9 +300,9 @@ impl File {
 pub struct Meta {
     /// The program that wrote the trace, e.g. `poolwright 0.1.0`.
     pub creator: String,
-    /// The source of the events: `syscall` (a recorder), `mount`, or an importer's name (`fio-iolog`).
+    /// The source of the events: `syscall` and `block` (the recorder), `mount`, or an importer's name (`fio-iolog`).
     pub probe_set: String,
-    /// The recorded subject: `dir:/path`, `pid:123`, `import:file`.
+    /// The recorded subject: `dir:/path`, `pid:123`, `zvol:/dev/zvol/pool/volume`, `import:file`.
     pub subject: String,
     /// Length of the recording in nanoseconds.
     pub duration_ns: u64,

@@ -39,7 +39,7 @@ impl Pseudonyms {
     pub(crate) fn meta(&self, meta: &Meta) -> Meta {
         let subject = match meta.subject.split_once(':') {
             Some(("pid", id)) if id.bytes().all(|byte| byte.is_ascii_digit()) => meta.subject.clone(),
-            Some((kind @ ("dir" | "import"), path)) => format!("{kind}:{}", self.path(path)),
+            Some((kind @ ("dir" | "import" | "zvol"), path)) => format!("{kind}:{}", self.path(path)),
             _ => self.path(&meta.subject),
         };
         let kind = |what: &str| what.split_once(':').map_or(what, |(kind, _)| kind).to_owned();
@@ -172,7 +172,12 @@ mod tests {
             })
         };
         assert_eq!(meta("pid:123").subject, "pid:123");
-        assert_eq!(meta("dir:/srv/shop").subject, format!("dir:{}", pseudonyms().path("/srv/shop")));
+        for (kind, path) in [("dir", "/srv/shop"), ("zvol", "/dev/zvol/shop/vm")] {
+            assert_eq!(
+                meta(&format!("{kind}:{path}")).subject,
+                format!("{kind}:{}", pseudonyms().path(path))
+            );
+        }
         for subject in ["import:shop.log", "unit:shop.service", "shop", "pid:shop"] {
             assert!(!meta(subject).subject.contains("shop"), "{subject}");
         }

@@ -31,7 +31,8 @@ use error::with_option;
 /// Draw miss-ratio curves: how much cache a database needs
 ///
 /// Simulates caches of many sizes in one pass over a trace. The trace is one of Poolwright's, or a .lis or oracleGeneral file (plain or
-/// compressed with zstd). With --dir or --pid, records the running database instead, and writes no trace.
+/// compressed with zstd). With --dir, --pid or --zvol, records the running database or volume instead, and writes no
+/// trace.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true))]
 pub struct Args {
@@ -47,16 +48,20 @@ pub struct Args {
     #[arg(long, value_name = "PID", group = "source", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
-    /// With --dir or --pid: stop after this time. Default: at Ctrl-C, or when the process ends
+    /// Record the I/O that reaches this volume, POOL/VOLUME, or this block device, a path such as /dev/zd0, and pass it directly to the models
+    #[arg(long, value_name = "VOLUME", group = "source")]
+    zvol: Option<PathBuf>,
+
+    /// With --dir, --pid or --zvol: stop after this time. Default: at Ctrl-C, or when the process ends
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "file")]
     duration: Option<Duration>,
 
-    /// With --dir or --pid: size of the buffer between the kernel and the recorder
+    /// With --dir, --pid or --zvol: size of the buffer between the kernel and the recorder
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = parse_buffer, conflicts_with = "file")]
     buffer: u64,
 
     /// Format of the file. Default: detected from its first bytes and its name
-    #[arg(long, value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)), conflicts_with_all = ["dir", "pid"])]
+    #[arg(long, value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)), conflicts_with_all = ["dir", "pid", "zvol"])]
     format: Option<String>,
 
     /// Models of the cache
@@ -138,7 +143,7 @@ pub struct Args {
     /// Find the best division of this much memory between the database's own cache and the ARC. The trace must contain the requests to the
     /// database's cache (.lis, oracleGeneral)
     #[arg(long, value_name = "SIZE", value_parser = parse::cache,
-          conflicts_with_all = ["dir", "pid", "sample", "sample_memory"])]
+          conflicts_with_all = ["dir", "pid", "zvol", "sample", "sample_memory"])]
     split: Option<u64>,
 
     /// Write a report to this file, one self-contained HTML page

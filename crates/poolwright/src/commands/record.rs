@@ -1,14 +1,14 @@
-//! `poolwright record`: records a live database's file I/O.
+//! `poolwright record`: records a live database's file I/O, or the I/O of a volume.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use poolwright_base::quoted;
-use poolwright_record::{Options, Progress, Recorder, RecordingSummary, Subject};
+use poolwright_record::{BlockDevice, Options, Progress, Recorder, RecordingSummary, Subject};
 use poolwright_replay::codec_times;
 use poolwright_trace::Writer;
 
@@ -16,7 +16,7 @@ use super::options::{parse_size, parse_time};
 use crate::failure::hint;
 use crate::{interrupt, progress_line};
 
-/// Record a live database's file I/O into a trace
+/// Record a live database's file I/O, or the I/O of a volume, into a trace
 ///
 /// Needs root, or CAP_BPF and CAP_PERFMON. Without these privileges, use `poolwright trace import` to convert a log of fio, or
 /// `poolwright mount --record` to record a mount of the user-space engine.
@@ -30,6 +30,11 @@ pub struct Args {
     /// Record the I/O of this process and its children on all files
     #[arg(long, value_name = "PID", group = "subject", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
+
+    /// Record the I/O that reaches this volume, POOL/VOLUME, or this block device, a path such as /dev/zd0. The trace shows what the file
+    /// system on it, or the virtual machine, reads and writes below its page cache, as operations on one file
+    #[arg(long, value_name = "VOLUME", group = "subject")]
+    zvol: Option<PathBuf>,
 
     /// Stop after this time, such as 60s, 5m or 1h [default: at Ctrl-C, or when the process ends]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
@@ -52,17 +57,27 @@ pub struct Args {
     json: bool,
 }
 
+/// Returns the subject that the options name, of which clap requires one.
+pub(super) fn subject(
+    dir: Option<&Path>,
+    pid: Option<u32>,
+    zvol: Option<&Path>,
+) -> poolwright_record::Result<Subject> {
+    Ok(match (dir, pid, zvol) {
+        (Some(dir), ..) => Subject::Dir(dir.to_owned()),
+        (_, Some(pid), _) => Subject::Pid(pid),
+        (.., Some(volume)) => Subject::Device(BlockDevice::find(volume)?),
+        (None, None, None) => unreachable!("clap requires one of them"),
+    })
+}
+
 /// Runs the verb; returns the exit code.
 ///
 /// # Errors
 /// If the recorder cannot start or the trace cannot be written.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
-    let subject = match (&args.dir, args.pid) {
-        (Some(dir), _) => Subject::Dir(dir.clone()),
-        (None, Some(pid)) => Subject::Pid(pid),
-        (None, None) => unreachable!("clap requires one of them"),
-    };
+    let subject = subject(args.dir.as_deref(), args.pid, args.zvol.as_deref())?;
     if !args.force {
         Writer::refuse_recording(&args.output)
             .map_err(|why| with_recording_hint(why, "choose another name, or replace it with --force"))?;
@@ -71,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let mut options = Options::new(&args.output);
     options.ring_bytes = args.buffer;
     options.codec_times = Some(codec_times::measure);
-    let recorder = Recorder::start(subject, &options)?;
+    let recorder = Recorder::start(subject.clone(), &options)?;
     let bar = bar(args.duration, &what);
     let end = args.duration.map(|duration| Instant::now() + duration);
     let until = || stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end);
@@ -84,13 +99,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         print!("{}", summary.text());
     }
     if summary.trace.events == 0 {
-        let cause = match &args.dir {
-            Some(dir) => format!("no process used a file in {}", quoted(&dir)),
-            None => format!("process {} used no file", args.pid.unwrap_or_default()),
+        let cause = match &subject {
+            Subject::Dir(dir) => format!("no process used a file in {}", quoted(dir)),
+            Subject::Pid(pid) => format!("process {pid} used no file"),
+            Subject::Device(device) => format!("no request reached {}", quoted(device.path())),
         };
         eprintln!(
             "poolwright: nothing was recorded: {cause}\n\
-             hint: check the directory or process, and run a load during the recording"
+             hint: check the directory, process or volume, and run a load during the recording"
         );
         return Ok(1);
     }

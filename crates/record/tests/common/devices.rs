@@ -1,8 +1,12 @@
 //! Block devices of tests, and file systems on them.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::common::{installed, skip};
 
@@ -24,12 +28,22 @@ pub struct Device {
 }
 
 enum Kind {
+    /// A device that others made, which remains.
+    Given,
     Loop,
     /// A compressed disk in memory, with its number.
     Zram(String),
 }
 
 impl Device {
+    /// The device that the environment names, such as a volume, whose content is overwritten, or else a loop device on a file in `scratch`.
+    pub fn of_test(scratch: &Path) -> Option<Device> {
+        match std::env::var_os("POOLWRIGHT_TEST_VOLUME") {
+            Some(path) => Some(Device { path: path.into(), kind: Kind::Given }),
+            None => Device::on_file(&scratch.join("disk"), 256 << 20),
+        }
+    }
+
     /// Attaches a loop device, whose driver is one of requests, to a new sparse file. Prints that the test is skipped, and returns `None`, if
     /// that is not permitted.
     pub fn on_file(backing: &Path, bytes: u64) -> Option<Device> {
@@ -71,9 +85,14 @@ impl Device {
         Path::new("/sys/block").join(self.name())
     }
 
-    /// Sets the largest request that the device takes, in KiB.
+    /// Sets the largest request that the driver takes, in KiB. A driver of bios takes all of them.
     pub fn set_max_request(&self, kib: u32) {
         fs::write(self.in_sysfs().join("queue/max_sectors_kb"), kib.to_string()).unwrap();
+    }
+
+    /// The size of the device in bytes.
+    pub fn bytes(&self) -> u64 {
+        fs::read_to_string(self.in_sysfs().join("size")).unwrap().trim().parse::<u64>().unwrap() * 512
     }
 
     /// The kernel's counters of the device.
@@ -93,6 +112,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         match &self.kind {
+            Kind::Given => {}
             Kind::Loop => {
                 runs("losetup", &["--detach", &self.path.display().to_string()]);
             }
@@ -125,6 +145,41 @@ impl Counters {
     }
 }
 
+/// Transfers between a device and memory, past the page cache.
+pub struct Direct(fs::File);
+
+impl Direct {
+    /// Opens a device. Writes also have these flags.
+    pub fn open(path: &Path, flags: OFlags) -> Direct {
+        let flags = OFlags::RDWR | OFlags::DIRECT | flags;
+        Direct(rustix::fs::open(path, flags, Mode::empty()).expect("open the device").into())
+    }
+
+    pub fn read(&self, at: u64, bytes: usize) {
+        with_memory(bytes, |memory| self.0.read_exact_at(memory, at).expect("read the device"));
+    }
+
+    pub fn write(&self, at: u64, bytes: usize) {
+        self.try_write(at, bytes).expect("write to the device");
+    }
+
+    pub fn try_write(&self, at: u64, bytes: usize) -> io::Result<()> {
+        with_memory(bytes, |memory| self.0.write_all_at(memory, at))
+    }
+
+    pub fn sync(&self) {
+        self.0.sync_all().expect("flush the device");
+    }
+}
+
+/// Calls `transfer` with memory that starts at a page.
+fn with_memory<T>(bytes: usize, transfer: impl FnOnce(&mut [u8]) -> T) -> T {
+    const PAGE: usize = 4096;
+    let mut memory = vec![b'x'; bytes + PAGE];
+    let start = memory.as_ptr().align_offset(PAGE);
+    transfer(&mut memory[start..start + bytes])
+}
+
 /// A mounted file system. It is unmounted when it is dropped.
 pub struct Mounted {
     pub point: PathBuf,
@@ -141,5 +196,21 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         runs("umount", &[self.point.to_str().unwrap()]);
+    }
+}
+
+/// A frozen file system: writes to it wait until this is dropped.
+pub struct Frozen(PathBuf);
+
+impl Frozen {
+    pub fn freeze(point: &Path) -> Frozen {
+        run("fsfreeze", &["--freeze", point.to_str().unwrap()]);
+        Frozen(point.to_owned())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        runs("fsfreeze", &["--unfreeze", self.0.to_str().unwrap()]);
     }
 }

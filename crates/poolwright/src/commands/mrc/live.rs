@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use poolwright_mrc::analysis::{CacheSizes, Ended, MrcResult};
 use poolwright_mrc::input::{Feed, Gone, live};
-use poolwright_record::{Recorder, Subject, Summary, Watcher};
+use poolwright_record::{Recorder, Summary, Watcher};
 use poolwright_trace::{Event, File};
 
 use super::{Args, with_option};
@@ -57,11 +57,7 @@ impl Drop for Tap {
 
 /// Records until the time is over, Ctrl-C or the end of the process, and returns the curves.
 pub fn run(args: &Args) -> anyhow::Result<MrcResult> {
-    let subject = match (&args.dir, args.pid) {
-        (Some(dir), _) => Subject::Dir(dir.clone()),
-        (None, Some(pid)) => Subject::Pid(pid),
-        (None, None) => unreachable!("clap requires a source"),
-    };
+    let subject = record::subject(args.dir.as_deref(), args.pid, args.zvol.as_deref())?;
     let source = subject.describe();
     let (feed, input) = live(args.select());
     let config = args.request().config(&input, |_, _| Ok(CacheSizes::Halves)).map_err(with_option)?;
