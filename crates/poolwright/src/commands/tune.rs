@@ -12,7 +12,7 @@ use poolwright_base::units::counted;
 use poolwright_base::{Exit, quoted, regular};
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
-use poolwright_plan::{Measurements, Plan, Verdict};
+use poolwright_plan::{Measurements, Plan, Role, Verdict};
 use poolwright_record::{BlockDevice, Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
 use poolwright_replay::codec_times;
@@ -201,10 +201,13 @@ fn write_and_print(args: &Args, outputs: Outputs, plan: &Plan) -> anyhow::Result
             true => print!("{}", plan_text::text(plan, terminal)),
             false => print!("{}", plan_text::summary(plan, terminal)),
         }
-        let (plan, report) = (args.plan.display(), args.report.display());
-        println!(
-            "Evidence: {report}. Test it on the database: poolwright confirm {plan} --load CMD (and --start CMD --stop CMD for a server)"
+        let (path, report) = (args.plan.display(), args.report.display());
+        let confirm = format!(
+            " Test it on the database: poolwright confirm {path} --load CMD (and --start CMD --stop CMD for a server)"
         );
+        // A volume's database runs in another machine, or on a file system that no trial of the lab makes.
+        let is_of_volume = plan.roles.iter().any(|role| role.role == Role::Volume);
+        println!("Evidence: {report}.{}", if is_of_volume { "" } else { &confirm });
     }
     Ok(())
 }

@@ -47,4 +47,5 @@ mod trace;
 mod tune;
 mod untrusted_plan;
 mod verify;
+mod volume;
 mod way_back;

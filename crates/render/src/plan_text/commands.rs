@@ -13,7 +13,7 @@ pub(super) fn add_next(text: &mut TerminalText, plan: &Plan) {
     text.heading("next", "");
     for role in changed_datasets(plan) {
         text.command("  ", &command_line(role));
-        if role.location.dataset.is_none() {
+        if role.location.dataset.is_none() && role.role != Role::Volume {
             let how = role.location.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
             let (to, from) = (&role.location.mountpoint, &role.path);
             text.paragraph(
@@ -67,9 +67,9 @@ fn is_of_volume(plan: &Plan) -> bool {
 fn command_line(role: &RolePlan) -> String {
     let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
     match &role.location.dataset {
-        _ if role.recommended.contains_key("volblocksize") => {
+        dataset if is_new_volume(role) => {
             let all: String = all.map(|s| format!("-o {s} ")).collect();
-            let old = role.location.dataset.as_deref().unwrap_or("POOL/VOLUME");
+            let old = dataset.as_deref().unwrap_or("POOL/VOLUME");
             format!("zfs create -s -V {} {all}{}", role.bytes, quoted(&format!("{old}-new")))
         }
         Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
@@ -78,6 +78,12 @@ fn command_line(role: &RolePlan) -> String {
             format!("zfs create {all}{}", quoted(&format!("POOL/{}", role.role)))
         }
     }
+}
+
+/// Whether the plan needs another volume: the block size of a volume is fixed, and what is on another file system is on none yet.
+fn is_new_volume(role: &RolePlan) -> bool {
+    role.role == Role::Volume
+        && (role.location.dataset.is_none() || role.recommended.contains_key(role.role.block_property()))
 }
 
 /// Quotes text for a shell. The name of a dataset may contain spaces, and the plan may be from an untrusted source.
