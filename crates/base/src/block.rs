@@ -1,7 +1,5 @@
 //! Block devices: their counters and sector sizes.
 
-use std::fs::File;
-use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -70,22 +68,6 @@ pub fn physical_sector_of(device: &Path) -> Option<u64> {
     meta.file_type().is_block_device().then(|| sector_of(Device::from_raw(meta.rdev())))?
 }
 
-/// Opens the block device at `path` for reading, if it still has that number.
-///
-/// # Errors
-/// [`io::ErrorKind::NotFound`] if there is another file or device at the path; otherwise the host's errors.
-pub fn open(path: &Path, device: Device) -> io::Result<File> {
-    let is_it = |meta: &std::fs::Metadata| {
-        meta.file_type().is_block_device() && Device::from_raw(meta.rdev()) == device
-    };
-    // Opening another device can have effects.
-    if !is_it(&std::fs::metadata(path)?) {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let opened = File::open(path)?;
-    if is_it(&opened.metadata()?) { Ok(opened) } else { Err(io::ErrorKind::NotFound.into()) }
-}
-
 fn sector_of(Device { major, minor }: Device) -> Option<u64> {
     let device = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     let read = |file: &str| std::fs::read_to_string(device.join(file)).ok()?.trim().parse().ok();
@@ -108,17 +90,6 @@ mod tests {
         let captured = include_str!("../fixtures/diskstats");
         let vda = DiskStats::parse(captured, Device { major: 254, minor: 0 }).unwrap();
         assert!(vda.queued_ms >= vda.busy_ms && vda.busy_ms > 0);
-    }
-
-    #[test]
-    fn only_the_device_of_that_number_is_opened() {
-        let not_found =
-            |path: &Path, device| open(path, device).unwrap_err().kind() == io::ErrorKind::NotFound;
-        let dir = tempfile::tempdir().unwrap();
-        let number = Device::from_raw(std::fs::metadata("/dev/null").unwrap().rdev());
-        assert!(not_found(Path::new("/dev/null"), number), "a character device");
-        assert!(not_found(dir.path(), Device { major: 0, minor: 0 }));
-        assert!(not_found(&dir.path().join("none"), number));
     }
 
     #[test]

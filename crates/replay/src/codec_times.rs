@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use poolwright_base::block;
-use poolwright_base::device::Device;
 use poolwright_openzfs::clock::CodecCost;
 use poolwright_openzfs::codec::{Codec, Stored};
 use poolwright_openzfs::{Compression, Config, Engine, Geometry};
@@ -86,11 +84,7 @@ fn pieces(files: &[File], meta: &Meta) -> Vec<Vec<u8>> {
             is_here
         })?;
         let mut data = vec![0; PIECE];
-        let opened = match file.known_role() {
-            Role::Volume => block::open(&file.host_path(), Device::parse(&file.device)?).ok()?,
-            _ => source.open(file)?,
-        };
-        let read = opened.read_at(&mut data, at / SIZES[0] as u64 * SIZES[0] as u64).ok()?;
+        let read = source.open(file)?.read_at(&mut data, at / SIZES[0] as u64 * SIZES[0] as u64).ok()?;
         data.truncate(read);
         data.iter().any(|byte| *byte != 0).then_some(data)
     };
@@ -230,6 +224,8 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
     use std::path::Path;
     use std::process::Command;
+
+    use poolwright_base::device::Device;
 
     use super::*;
 
