@@ -10,7 +10,7 @@ POOL=tank
 DEVICE=nullb0
 # The device of the only volume. There is no udev, which would link it to /dev/zvol.
 VOLUME=/dev/zd0
-CGROUP=/sys/fs/cgroup/db
+CGROUPS=0
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
@@ -51,15 +51,23 @@ prepare() {
     mkdir -p /sys/fs/cgroup
     mount -t cgroup2 cgroup2 /sys/fs/cgroup
     echo +memory >/sys/fs/cgroup/cgroup.subtree_control
-    mkdir $CGROUP
-    echo $((MEMORY_MIB << 20)) >$CGROUP/memory.max || { fail "no limit of memory"; exit 1; }
 }
 
-# limited_memory yes|no: whether this shell, and what it starts from now on, has the memory of the database only.
-limited_memory() {
+# limit_memory: what this shell starts from now on has the memory of the database only. Each run has its own control group, because memory
+# that a run has left behind would still count.
+limit_memory() {
     [ "$VOLUME_MIB" -gt 0 ] || return 0
-    if [ "$1" = yes ]; then echo $$ >$CGROUP/cgroup.procs; else echo $$ >/sys/fs/cgroup/cgroup.procs; fi
+    CGROUPS=$((CGROUPS + 1))
+    mkdir /sys/fs/cgroup/db$CGROUPS
+    echo $((MEMORY_MIB << 20)) >/sys/fs/cgroup/db$CGROUPS/memory.max || { fail "no limit of memory"; exit 1; }
+    echo $$ >/sys/fs/cgroup/db$CGROUPS/cgroup.procs
 }
+
+# unlimit_memory: what this shell starts from now on has all memory.
+unlimit_memory() { [ "$VOLUME_MIB" = 0 ] || echo $$ >/sys/fs/cgroup/cgroup.procs; }
+
+# memory_killed: why a load failed, if processes were killed because of the limit.
+memory_killed() { [ "$VOLUME_MIB" = 0 ] || grep '^oom_kill ' /sys/fs/cgroup/db$CGROUPS/memory.events; }
 
 # sample FILE: the time, and counters of the machine, the disk, the processes and the pool.
 sample() {
@@ -123,17 +131,17 @@ load() {
 measure() {
     local name=$2
     database "$3" || { fail "$name: no dataset"; return; }
-    limited_memory yes
-    workload_start "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || { fail "$name: $(tail -n 3 /tmp/said)"; return; }
+    limit_memory
+    workload_start "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || { unlimit_memory; fail "$name: $(tail -n 3 /tmp/said)"; return; }
     zpool sync
     sample "/disk/$name.0"
     load $((WARM + $1 + 1)) "$name"
-    limited_memory no
+    unlimit_memory
     sleep "$WARM"
     sample "/disk/$name.1"
     sleep "$1"
     sample "/disk/$name.2"
-    wait $LOAD || fail "$name: the load ended with status $?: $(tail -n 3 "/disk/$name.load")"
+    wait $LOAD || fail "$name: the load ended with status $?: $(tail -n 3 "/disk/$name.load") $(memory_killed) $(tail -n 5 "$GUEST_SCRATCH"/*.log)"
     zpool sync
     sample "/disk/$name.3"
     mv "/scratch/$name.log" /disk/
@@ -160,11 +168,11 @@ step_record() {
     [ "$VOLUME_MIB" = 0 ] || subject=(--zvol "$VOLUME")
     read -r name properties </disk/settings
     database "$properties" || exit 1
-    limited_memory yes
+    limit_memory
     workload_start "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || { fail "$name: $(tail -n 3 /tmp/said)"; exit 1; }
     # The load must outlive the recorder, which measures the processor before and codecs after it has recorded.
     load $((WARM + $1 + 25)) recorded
-    limited_memory no
+    unlimit_memory
     sleep "$WARM"
     sample /disk/recorded.1
     expect "record" /scratch/poolwright-program record --force "${subject[@]}" --for "$1s" -o /disk/trace.parquet

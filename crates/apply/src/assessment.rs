@@ -163,6 +163,12 @@ impl<'a> Assessor<'a> {
     /// [`Error::Refused`] if the plan describes another database or other files, or cannot be applied to these datasets; the
     /// errors of the host and of the pools.
     pub fn assess(&self, id: &str, path: &Path) -> Result<Assessment> {
+        if self.plan.is_of_volume() {
+            return refused(
+                "the plan is of a volume, whose block size cannot be changed\nhint: make a new volume and copy the data \
+                 (docs/volumes.md, \"A new volume\")",
+            );
+        }
         let directory = self.directory()?;
         if let Some(why) = self.plan.other_database(&directory) {
             return refused(format!("{why}\nhint: make a plan for this database"));

@@ -43,6 +43,7 @@ pub mod time;
 pub mod transient;
 pub mod units;
 mod unmount;
+pub mod volume;
 pub mod writers;
 
 pub use guardian::Guardian;

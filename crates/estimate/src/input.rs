@@ -62,12 +62,13 @@ pub struct Input {
     /// Whether holes count as data.
     ignores_holes: bool,
     /// Whether there is a block device among the files.
-    pub(crate) has_devices: bool,
+    has_devices: bool,
 }
 
 impl Input {
     /// Collects files, and directories with everything below them on the same file system. Symbolic links are followed
-    /// if they are given, but not below; hard links count once; sockets, pipes and devices are counted but not read.
+    /// if they are given, but not below; hard links count once; sockets, pipes and devices are counted but not
+    /// read, except for block devices that are given.
     ///
     /// # Errors
     ///
@@ -124,9 +125,9 @@ impl Input {
         self.files.len()
     }
 
-    /// Whether all files are block devices (volumes).
-    pub fn is_of_devices(&self) -> bool {
-        self.files.iter().all(|file| regular::is_block_device(&file.path))
+    /// Whether there is a block device (a volume) among the files.
+    pub fn has_devices(&self) -> bool {
+        self.has_devices
     }
 
     /// Always false, because an input without content is an error on creation.
@@ -193,6 +194,7 @@ impl Input {
     fn add_device(&mut self, path: &Path, meta: &Metadata) {
         match open(path).and_then(|file| regular::length(&file)) {
             Err(why) => self.skip(path, &why),
+            Ok(_) if !self.seen.insert((meta.rdev(), 0)) => {} // under another name
             Ok(0) => self.empty += 1,
             Ok(len) => {
                 let (path, stamp) = (path.to_owned(), Stamp::of(meta));

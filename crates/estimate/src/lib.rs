@@ -59,7 +59,7 @@ pub fn estimate(
         Some(engine) => engine,
         None => Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })?,
     };
-    let grid = Grid::new(options, input.has_devices)?;
+    let grid = Grid::new(options, input.has_devices())?;
     let source = Source::new(input, options.rate);
     let mut full = options.full || source.data_bytes() <= options.exact_below;
     let mut found = None;

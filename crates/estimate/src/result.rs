@@ -122,11 +122,16 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Returns the cell of a setting.
+    /// Returns the cell of a setting, for the first of the layouts.
     pub fn cell(&self, recordsize: u64, compression: &str, ashift: u32) -> Option<&Cell> {
-        self.cells
-            .iter()
-            .find(|c| (c.recordsize, c.ashift) == (recordsize, ashift) && c.compression == compression)
+        self.cells_of(recordsize, compression, ashift).next()
+    }
+
+    /// Returns the cells of a setting, one for each layout, in the order of the options.
+    pub fn cells_of(&self, recordsize: u64, compression: &str, ashift: u32) -> impl Iterator<Item = &Cell> {
+        let is_of =
+            move |c: &&Cell| (c.recordsize, c.ashift) == (recordsize, ashift) && c.compression == compression;
+        self.cells.iter().filter(is_of)
     }
 }
 
@@ -169,6 +174,7 @@ pub(crate) fn cells(grid: &Grid, logical: u64, spaces: &[Space], speeds: &[Speed
     for (r, recordsize) in grid.recordsizes.iter().enumerate() {
         for (c, codec) in grid.codecs.iter().enumerate() {
             let speed = speeds[grid.pair(r, c)];
+            let is_off = codec.name() == "off";
             for (g, (layout, geometry)) in grid.geometries.iter().enumerate() {
                 let space = spaces[grid.pair(r, c) * grid.geometries.len() + g];
                 let allocated = space.allocated.round() as u64;
@@ -181,8 +187,8 @@ pub(crate) fn cells(grid: &Grid, logical: u64, spaces: &[Space], speeds: &[Speed
                     ratio: ratio(space.allocated),
                     ratio_ci95: [ratio(space.high), ratio(space.low)],
                     total_bytes: allocated,
-                    compress_mib_s: mib_s(speed.compress_bytes, speed.compress_ns, grid.is_off(c)),
-                    decompress_mib_s: mib_s(speed.decompress_bytes, speed.decompress_ns, grid.is_off(c)),
+                    compress_mib_s: mib_s(speed.compress_bytes, speed.compress_ns, is_off),
+                    decompress_mib_s: mib_s(speed.decompress_bytes, speed.decompress_ns, is_off),
                     draws: space.draws,
                 });
             }

@@ -184,8 +184,8 @@ pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value,
 }
 
 /*
- * Whether a write goes to its final place at once. To a volume, only writes of whole blocks do, and only if the blocks are larger than
- * zvol.c's constant.
+ * Whether a write goes to its final place at once. To a volume, only writes that are at least as long as a block do, and
+ * only if the blocks are larger than zvol.c's constant.
  */
 static int
 is_long(const pw_node_t *node, uint64_t len)
@@ -438,6 +438,9 @@ get_indirect(pw_node_t *node, zgd_t *zgd, lr_write_t *lr, zio_t *zio)
 		if (error == EALREADY)
 			error = point_to_same(zgd, txg);
 	} while (error == EAGAIN);
+	/* A volume's length does not change, so nothing is left of a write whose block was freed; and zvol.c replays no TX_WRITE2. */
+	if (error == ENOENT && node->ds->volume != NULL)
+		return (ENOENT);
 	if (error == ENOENT) {
 		/* Freed or replaced by a later record, which may leave the file as long as this write made it. */
 		lr->lr_common.lrc_txtype = TX_WRITE2;

@@ -133,12 +133,10 @@ pub const LIMITS: &[Property] = &[
 pub const VOLUME_PROPERTIES: &[Property] = &[Property {
     name: "volblocksize",
     default: "16K",
-    values: VOLBLOCKSIZES,
+    values: RECORDSIZES,
     size: true,
     about: "block size of a volume, which is fixed when the volume is created",
 }];
-
-const VOLBLOCKSIZES: &str = "a power of two from 512 to 128K";
 
 /// Those of [`PROPERTIES`] that a volume does not have (module/zcommon/zfs_prop.c).
 pub const NOT_OF_VOLUMES: [&str; 3] = ["recordsize", "direct", "snapdir"];
@@ -260,16 +258,12 @@ pub fn check(name: &str, value: &str) -> Result<()> {
     let fine = match known.name {
         "recordsize" if parse_size(value).is_ok_and(is_recordsize) => true,
         "recordsize" => return Err(Error::Invalid(invalid_recordsize(value))),
-        "volblocksize" => parse_size(value).is_ok_and(is_volblocksize),
+        "volblocksize" => parse_size(value).is_ok_and(is_recordsize),
         "compression" => compressions().iter().any(|known| known == value),
         "quota" | "refquota" => value == "none" || parse_size(value).is_ok(),
         _ => known.values.split(", ").any(|v| v == value),
     };
     if fine { Ok(()) } else { Err(Error::Invalid(format!("{name}={value}: expected {}", known.values))) }
-}
-
-fn is_volblocksize(bytes: u64) -> bool {
-    bytes.is_power_of_two() && (512..=128 << 10).contains(&bytes)
 }
 
 /// Returns the value in the engine's spelling: sizes in bytes.

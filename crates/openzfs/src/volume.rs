@@ -35,6 +35,7 @@ impl Volume {
             set_raw(&c, property, value)?;
         }
         let mut raw = std::ptr::null_mut();
+        let _logs = pool.inner.share_logs();
         // SAFETY: a C string, and room for the pointer, which is only used after success.
         let errno = unsafe { ffi::pw_volume_open(c.as_ptr(), &mut raw) };
         check("opening the volume", c.to_string_lossy(), errno)?;

@@ -127,8 +127,7 @@ fn the_log_has_pointers_only_to_whole_large_blocks() {
 fn what_no_volume_has_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let pool = pool("refused", &dir);
-    for pair in
-        [("volblocksize", "3K"), ("volblocksize", "256K"), ("recordsize", "16K"), ("direct", "always")]
+    for pair in [("volblocksize", "3K"), ("volblocksize", "32M"), ("recordsize", "16K"), ("direct", "always")]
     {
         assert!(pool.create_volume("v", SIZE, &settings(&[pair])).is_err(), "{pair:?}");
     }

@@ -147,6 +147,11 @@ impl Plan {
         groups
     }
 
+    /// Whether the plan is of a volume (zvol) instead of the files of a database.
+    pub fn is_of_volume(&self) -> bool {
+        self.roles.iter().any(|role| role.role == Role::Volume)
+    }
+
     /// The message that the directory contains another database system than the one for which the plan was made; `None` if it is the
     /// same.
     pub fn other_database(&self, dir: &Path) -> Option<String> {
@@ -190,7 +195,7 @@ pub struct Subject {
     pub files: u64,
     /// Sum of the files' lengths in bytes.
     pub bytes: u64,
-    /// Sum of the files' allocated bytes today.
+    /// Sum of the files' allocated bytes today; 0 for a volume.
     pub allocated_bytes: u64,
     /// Files that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

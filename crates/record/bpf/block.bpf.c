@@ -134,8 +134,12 @@ static __always_inline void emit_bio(struct pending *p, u64 dur)
 	if (!__sync_lock_test_and_set(&p->file, 0))
 		return;
 	if (p->opcode == FLUSHES) {
+		/* One after the other: the device flushes before it writes. How the time divides is not known: half for each. */
 		io.op = OP_FSYNC;
+		io.dur = dur / 2;
 		emit(&io);
+		io.t += io.dur;
+		io.dur = dur - io.dur;
 	}
 	io.op = p->op;
 	io.flags = p->flags;

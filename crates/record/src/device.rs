@@ -5,15 +5,13 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use poolwright_base::cannot;
 use poolwright_base::device::Device;
+use poolwright_base::{cannot, volume};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{File, path_text};
 
 use crate::error::{Error, Result};
 
-/// The directory in which udev links the devices of volumes, by pool and volume.
-const ZVOL_LINKS: &str = "/dev/zvol";
 /// The unit of `size` in sysfs, in bytes.
 const SECTOR: u64 = 512;
 
@@ -35,7 +33,7 @@ impl BlockDevice {
             let number = number_of(name).map_err(|source| Error::Device { path: name.to_owned(), source })?;
             return BlockDevice { path: lasting(name), number }.checked();
         }
-        let path = link_of(name);
+        let path = volume::device_of(&name.to_string_lossy());
         let number = number_of(&path).map_err(|source| Error::Volume { name: name.to_owned(), source })?;
         BlockDevice { path, number }.checked()
     }
@@ -92,15 +90,10 @@ impl BlockDevice {
     }
 }
 
-/// Returns udev's link to a volume's device. It has `+` for a space in the name.
-fn link_of(volume: &Path) -> PathBuf {
-    Path::new(ZVOL_LINKS).join(volume.to_string_lossy().replace(' ', "+"))
-}
-
 /// Returns a path of a device that leads to the same one after the next boot, as far as it is known: that of a volume is its link.
 fn lasting(path: &Path) -> PathBuf {
     let is_link_of_volume =
-        path.starts_with(ZVOL_LINKS) && !path.components().any(|part| part == Component::ParentDir);
+        path.starts_with(volume::LINKS) && !path.components().any(|part| part == Component::ParentDir);
     if is_link_of_volume {
         path.to_owned()
     } else {
@@ -145,7 +138,6 @@ mod tests {
 
     #[test]
     fn volumes_keep_the_path_of_their_link() {
-        assert_eq!(link_of(Path::new("tank/a b")), Path::new("/dev/zvol/tank/a+b"));
         assert_eq!(lasting(Path::new("/dev/zvol/tank/vm")), Path::new("/dev/zvol/tank/vm"));
         assert_eq!(lasting(Path::new("/dev/../dev/null")), Path::new("/dev/null"));
     }

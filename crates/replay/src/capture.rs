@@ -8,7 +8,7 @@
 //! left out: beyond a log's share of the limit, they reuse data taken from that log before.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt as _};
 use std::path::Path;
 
 use poolwright_base::extents::next_data;
@@ -197,6 +197,8 @@ impl Capture {
             }
             let Some(source) = source.open(&trace.files[number]) else { continue };
             let len = regular::length(&source).unwrap_or(0);
+            // A device does not report what was never written, which reads as zeros.
+            let is_device = source.metadata().is_ok_and(|meta| meta.file_type().is_block_device());
             for extent in file.extents.iter_mut().filter(|extent| !extent.borrowed) {
                 while extent.real < extent.len {
                     let at = extent.offset + extent.real;
@@ -212,6 +214,10 @@ impl Capture {
                     match source.read_at(part, start) {
                         Ok(0) | Err(_) => break,
                         Ok(n) => {
+                            if is_device {
+                                zeros(&part[..n])
+                                    .for_each(|(from, to)| file.holes.add(start + from, start + to));
+                            }
                             self.image.write(extent.at + extent.real, &part[..n])?;
                             extent.real += n as u64;
                         }
@@ -352,6 +358,13 @@ impl Capture {
         }
         Ok(capture)
     }
+}
+
+/// The parts of `bytes` that are zeros, in units of [`ALIGN`]: start and end (exclusive).
+fn zeros(bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    let units = bytes.chunks(ALIGN as usize).enumerate();
+    let empty = units.filter(|(_, unit)| unit.iter().all(|byte| *byte == 0));
+    empty.map(|(n, unit)| (n as u64 * ALIGN, n as u64 * ALIGN + unit.len() as u64))
 }
 
 /// Returns the bytes that a trace touches in regions of `options.region` bytes, which a capture takes unless they exceed its limit.

@@ -114,6 +114,25 @@ impl Tuner<'_> {
         self.space.get(&role).and_then(|all| all.split_last()).map_or(&[], |(_, tried)| tried)
     }
 
+    /// Logical bytes per byte in the ARC of each role's files under the recommended settings, as far as they were estimated.
+    fn arc_ratios(&self, roles: &[plan::RolePlan]) -> BTreeMap<Role, f64> {
+        let ratio = |of: &plan::RolePlan| {
+            let settings = with(&of.current, &of.recommended);
+            let estimate = crate::space::find(self.space.get(&of.role)?, &settings)?;
+            // Compression never makes a record larger in the ARC.
+            Some((of.role, estimate.arc_ratio.clamp(1.0, 1e3)))
+        };
+        roles.iter().filter_map(ratio).collect()
+    }
+
+    /// The sector size of the pool as a power of two, and the reason.
+    fn pool_ashift(&self) -> (u8, String) {
+        match self.current.ashift.filter(|_| self.is_of_volume()) {
+            Some(ashift) => (ashift, "that of the volume's pool".to_owned()),
+            None => recommended_ashift(&self.request.dir),
+        }
+    }
+
     /// Gives the changes of space the error of the estimate.
     fn widen_space(&self, today: &RoleSettings, new: &RoleSettings, gains: &mut plan::Gains) {
         let half = self.error_of_space(today, new);
@@ -157,11 +176,12 @@ impl Tuner<'_> {
         self.widen_space(&settings_of(&roles, false), &settings_of(&roles, true), &mut gain);
         let costs = headline::costs(&roles, &gain);
         let database = self.database_settings();
-        let (device_ashift, why) = recommended_ashift(&self.request.dir);
+        let (device_ashift, why) = self.pool_ashift();
         let subject = self.subject();
         let memory = memory::advise(
             &self.trace,
             &roles,
+            &self.arc_ratios(&roles),
             &self.request.device,
             self.direct_io() != DirectIo::Cached,
             &self.request.stop,

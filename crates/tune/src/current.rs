@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use poolwright_base::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
-use poolwright_base::regular;
+use poolwright_base::{regular, volume};
 use poolwright_estimate::Layout;
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_zfs::kernel::command::property::SourcedValue;
 use poolwright_zfs::kernel::command::version::parse_release;
 use poolwright_zfs::kernel::command::{CommandError, CommandOptions, ZfsCommands};
-use poolwright_zfs::kernel::volume;
 
 use crate::pool_layout::layout_of_pool;
 use poolwright_plan::CurrentSource;
@@ -27,8 +26,8 @@ pub(crate) struct Current {
     all: Settings,
     pub source: CurrentSource,
     pub ashift: Option<u8>,
-    /// The layout of the data vdevs of the kernel's pool; plain if it is unknown.
-    pub layout: Layout,
+    /// The layout of the data vdevs of a volume's pool; `None` if it is unknown, and for file systems.
+    pub layout: Option<Layout>,
     /// Whether a kernel's OpenZFS has the dataset.
     is_of_kernel: bool,
 }
@@ -82,10 +81,11 @@ impl Place {
 /// Inspects a directory or a volume's device. `stated` contains values that the user states as today's.
 pub(crate) fn detect(path: &Path, stated: &Settings) -> Current {
     let Place { kind: file_system, source, compared, is_of_kernel, state } = Place::at(path);
+    let is_volume = compared == COMPARED_OF_VOLUMES;
     let is_compared = |name: &str| compared.contains(&name);
     let default = |name: &&str| Some(((*name).to_owned(), property::default_of(name)?.to_owned()));
     let defaults: Settings = compared.iter().filter_map(default).collect();
-    let subject = if compared == COMPARED { "the directory is on" } else { "this is" };
+    let subject = if is_volume { "this is" } else { "the directory is on" };
     let mut current = Current {
         file_system: file_system.clone(),
         dataset: None,
@@ -93,7 +93,7 @@ pub(crate) fn detect(path: &Path, stated: &Settings) -> Current {
         all: Settings::new(),
         source: CurrentSource::ZfsDefaults { why: format!("{subject} {file_system}") },
         ashift: None,
-        layout: Layout::Plain,
+        layout: None,
         is_of_kernel,
     };
     if let Some(state) = state {
@@ -106,7 +106,7 @@ pub(crate) fn detect(path: &Path, stated: &Settings) -> Current {
                 current.settings.extend(direct.map(|(name, value)| (name.clone(), value.clone())));
                 current.source = CurrentSource::ZfsGet { dataset: source.clone() };
                 (current.all, current.ashift) = (properties, ashift);
-                current.layout = layout.unwrap_or(Layout::Plain);
+                current.layout = layout.filter(|_| is_volume);
                 current.dataset = Some(source);
             }
             Err(why) => {

@@ -14,10 +14,10 @@ use poolwright_openzfs::property::Settings;
 use poolwright_trace::{Event, File, Op, Trace};
 
 use crate::accesses::{Accesses, Records};
-use crate::candidates::{block_size_and_compression, same, with};
+use crate::candidates::{block_size_and_compression, with};
 use crate::direct::is_past_arc;
 use crate::{Error, Result};
-use poolwright_plan::{EvidenceKind, Memory, MetricName, Role, RolePlan};
+use poolwright_plan::{Memory, Role, RolePlan};
 
 /// The smallest ARC in bytes that OpenZFS can use well; `arc_abs_min` is half of it.
 const MIN_ARC: u64 = 64 << 20;
@@ -44,16 +44,19 @@ struct RoleRecords {
     settings: Settings,
 }
 
-/// Computes the miss-ratio curve of the recording with the recommended settings of `roles`. With `direct_io`, reads with `O_DIRECT`
+/// Computes the miss-ratio curve of the recording with the recommended settings of `roles`. `ratios`: logical bytes per byte in the ARC, for
+/// roles where that is known. With `direct_io`, reads with `O_DIRECT`
 /// bypass the ARC unless the settings say otherwise.
 pub(crate) fn advise(
     trace: &Trace,
     roles: &[RolePlan],
+    ratios: &BTreeMap<Role, f64>,
     device: &Device,
     direct_io: bool,
     stop: &AtomicBool,
 ) -> Result<Memory> {
-    let known: BTreeMap<Role, RoleRecords> = roles.iter().map(|r| (r.role, records_of(r))).collect();
+    let known: BTreeMap<Role, RoleRecords> =
+        roles.iter().map(|r| (r.role, records_of(r, ratios.get(&r.role)))).collect();
     let recordsizes = roles
         .iter()
         .filter(|r| known[&r.role].cached)
@@ -86,26 +89,13 @@ pub(crate) fn advise(
     Ok(memory)
 }
 
-/// Returns the records of a role under its recommended settings; the compression ratio comes from the space
-/// estimate.
-fn records_of(role: &RolePlan) -> RoleRecords {
+/// Returns the records of a role under its recommended settings.
+fn records_of(role: &RolePlan, ratio: Option<&f64>) -> RoleRecords {
     let settings = with(&role.current, &role.recommended);
-    let (recordsize, compression) = block_size_and_compression(&settings);
-    let pair = |recordsize: &str, compression: &str| {
-        Settings::from([
-            ("recordsize".to_string(), recordsize.to_string()),
-            ("compression".to_string(), compression.to_string()),
-        ])
-    };
-    let wanted = pair(&recordsize.to_string(), compression);
-    let estimate = role.evidence.iter().find(|e| {
-        let (recordsize, compression) = block_size_and_compression(&e.settings);
-        e.kind == EvidenceKind::Estimate && same(&pair(&recordsize.to_string(), compression), &wanted)
-    });
-    let ratio = estimate.and_then(|e| Some(e.metrics.get(&MetricName::SpaceRatio)?.median)).unwrap_or(1.0);
+    let (recordsize, _) = block_size_and_compression(&settings);
+    let ratio = ratio.copied().unwrap_or(1.0);
     let cached = settings.get("primarycache").is_none_or(|v| v == "all");
-    // Compression never makes a record larger in the ARC.
-    RoleRecords { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached, settings }
+    RoleRecords { records: Records { recordsize, ratio }, cached, settings }
 }
 
 fn one_recordsize(known: &BTreeMap<Role, RoleRecords>) -> Option<u64> {

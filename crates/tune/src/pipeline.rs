@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use poolwright_base::quoted;
-use poolwright_openzfs::property::canonical;
+use poolwright_base::{quoted, regular};
+use poolwright_openzfs::property::{self, canonical};
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::{Capture, SourceFiles, capture};
 use poolwright_trace::layout::Layout;
 use poolwright_trace::layout::Role;
-use poolwright_trace::{Trace, stats};
+use poolwright_trace::{File, Trace, stats};
 
 use crate::accesses;
 use crate::assemble::reconcile;
@@ -42,7 +42,9 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     // This process runs only the codecs; the trials run the pools.
     Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })?;
     progress(&Progress { doing: "reading the trace".into(), share: 0.0 });
-    let trace = stats::load_with_roles(&request.trace)?;
+    let mut trace = stats::load_with_roles(&request.trace)?;
+    check_stated(request)?;
+    name_volume(&request.dir, &mut trace);
     let inventory = take_inventory(&request.dir, &trace);
     if inventory.files == 0 {
         return Err(Error::Nothing(format!("{} contains no readable file", quoted(&request.dir))));
@@ -86,6 +88,28 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         progress,
     };
     tuner.run()
+}
+
+/// Refuses values of today that the subject cannot have, before any trial fails because of them.
+fn check_stated(request: &Request) -> Result<()> {
+    let is_volume = regular::is_block_device(&request.dir);
+    let of_volume = |name: &str| property::VOLUME_PROPERTIES.iter().any(|known| known.name == name);
+    let is_wrong = |name: &&String| match is_volume {
+        true => property::NOT_OF_VOLUMES.contains(&name.as_str()),
+        false => of_volume(name),
+    };
+    match request.stated.keys().find(is_wrong) {
+        Some(name) if is_volume => Err(Error::Nothing(format!("a volume has no {name}"))),
+        Some(name) => Err(Error::Nothing(format!("only a volume has {name}"))),
+        None => Ok(()),
+    }
+}
+
+/// Gives the file of a trace that is this block device the role of a volume, which an imported trace does not have.
+fn name_volume(dir: &Path, trace: &mut Trace) {
+    let Some(real) = dir.canonicalize().ok().filter(|_| regular::is_block_device(dir)) else { return };
+    let is_device = |file: &&mut File| file.host_path().canonicalize().is_ok_and(|path| path == real);
+    trace.files.iter_mut().filter(is_device).for_each(|file| file.role = Some(Role::Volume));
 }
 
 /// Layouts of stores that merge sorted tables in the background (LSM trees and similar).
@@ -272,6 +296,11 @@ impl Tuner<'_> {
             ));
         }
         self.warnings.extend(self.inventory.found.as_ref().and_then(|found| merging_warning(found.layout)));
+        let is_known = self.current.layout.is_some() || self.current.dataset.is_none();
+        if self.is_of_volume() && !is_known {
+            self.warnings
+                .push("the layout of the pool's vdevs is not known: space is that of single disks".into());
+        }
         let n = self.inventory.skipped.len();
         if n > 0 {
             let files = poolwright_base::units::counted(n as u64, "unreadable file");
@@ -313,7 +342,7 @@ impl Tuner<'_> {
             let time = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
             let (seed, stop) = (self.request.seed, &self.request.stop);
             let (paths, current) = (&self.inventory.roles[name].paths, self.current_of(*name));
-            let pool = (current.layout, self.ashift);
+            let pool = (current.layout.unwrap_or(poolwright_estimate::Layout::Plain), self.ashift);
             let estimated = space::estimate(paths, &combinations, &current.settings, pool, seed, time, stop);
             self.spent += time;
             match estimated {

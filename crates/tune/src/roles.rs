@@ -41,7 +41,7 @@ impl Inventory {
     fn add_volume(&mut self, device: &Path) {
         match regular::open_or_block_device(device).and_then(|file| regular::length(&file)) {
             Ok(bytes) => {
-                (self.files, self.bytes, self.allocated) = (1, bytes, bytes);
+                (self.files, self.bytes) = (1, bytes);
                 let files = self.roles.entry(Role::Volume).or_default();
                 (files.paths, files.bytes) = (vec![device.to_owned()], bytes);
             }
@@ -63,10 +63,10 @@ pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
     let by_path: BTreeMap<&str, Role> =
         trace.files.iter().filter_map(|file| Some((file.path.as_str(), file.role?))).collect();
     let mut seen = BTreeSet::new();
-    // The names of the links first: a recording has the files by these names, and the layout gives them roles.
     if regular::is_block_device(dir) {
         inventory.add_volume(dir);
     }
+    // The names of the links first: a recording has the files by these names, and the layout gives them roles.
     for dir in links.iter().map(PathBuf::as_path).chain([dir]).filter(|dir| dir.is_dir()) {
         let device = std::fs::metadata(dir).map(|m| m.dev()).ok();
         walk(dir, device, &mut seen, &mut inventory, &by_path);
@@ -105,19 +105,21 @@ pub(crate) struct FilesInDirectory {
     pub example: Option<String>,
 }
 
-/// Counts the trace's files inside and outside of `dir`, an absolute path without symbolic links.
+/// Counts the trace's files inside and outside of `dir`, an absolute path.
 pub(crate) fn files_in_directory(dir: &Path, trace: &Trace) -> FilesInDirectory {
     let mut ops = vec![0u64; trace.files.len()];
     for event in trace.events.iter().filter(|e| matches!(e.op, Op::Read | Op::Write)) {
         ops[event.file as usize] += 1;
     }
     let mut found = FilesInDirectory::default();
+    // The name of a device may be a link.
+    let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     for (file, ops) in trace.files.iter().zip(ops).filter(|(_, ops)| *ops > 0) {
         let path = file.host_path();
         // For a removed file, the recorded path counts.
         let location = path.canonicalize().or_else(|_| std::path::absolute(&path));
         found.ops += ops;
-        if location.is_ok_and(|location| location.starts_with(dir)) || path.starts_with(dir) {
+        if location.is_ok_and(|location| location.starts_with(&real)) || path.starts_with(dir) {
             found.inside += 1;
         } else {
             found.outside += 1;

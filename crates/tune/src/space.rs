@@ -24,6 +24,8 @@ pub(crate) struct EstimatedSpace {
     pub ci95: [f64; 2],
     /// Allocated bytes, with indirect blocks.
     pub bytes: f64,
+    /// Logical bytes per byte in the ARC, which has neither parity nor padding.
+    pub arc_ratio: f64,
 }
 
 /// The space of all files of the database under some settings.
@@ -117,7 +119,8 @@ pub(crate) fn estimate(
     let options = Options {
         recordsizes,
         compressions,
-        layouts: vec![layout],
+        // The pool's comes first, and the plain one last: `of` relies on it.
+        layouts: if layout == Layout::Plain { vec![layout] } else { vec![layout, Layout::Plain] },
         ashifts: if ashift == 9 { vec![9] } else { vec![9, ashift] },
         within: 0.03,
         time_limit: None,
@@ -136,12 +139,15 @@ pub(crate) fn estimate(
 
 fn of(estimate: &Estimate, settings: &Settings, ashift: u32) -> Option<EstimatedSpace> {
     let (recordsize, codec) = block_size_and_compression(settings);
-    let cell = estimate.cell(recordsize, &canonical("compression", codec), ashift)?;
+    let codec = canonical("compression", codec);
+    let cell = estimate.cell(recordsize, &codec, ashift)?;
+    let plain = estimate.cells_of(recordsize, &codec, ashift).last()?;
     Some(EstimatedSpace {
         settings: settings.clone(),
         ratio: cell.ratio,
         ci95: cell.ratio_ci95,
         bytes: cell.total_bytes as f64,
+        arc_ratio: plain.ratio,
     })
 }
 
@@ -152,7 +158,7 @@ mod tests {
     fn estimate(recordsize: &str, ratio: f64, ci95: [f64; 2], bytes: f64) -> EstimatedSpace {
         let settings =
             Settings::from([("recordsize".into(), recordsize.into()), ("compression".into(), "lz4".into())]);
-        EstimatedSpace { settings, ratio, ci95, bytes }
+        EstimatedSpace { settings, ratio, ci95, bytes, arc_ratio: ratio }
     }
 
     #[test]

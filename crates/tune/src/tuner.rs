@@ -182,6 +182,11 @@ impl Tuner<'_> {
         Slice { begin_s: self.begin_s, seconds }
     }
 
+    /// Whether the subject is a volume.
+    pub(crate) fn is_of_volume(&self) -> bool {
+        self.inventory.roles.contains_key(&Role::Volume)
+    }
+
     /// The ARC of a trial in bytes, scaled with the sample.
     pub(crate) fn arc_bytes(&self) -> u64 {
         ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20)

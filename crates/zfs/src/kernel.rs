@@ -16,7 +16,6 @@ pub mod command;
 mod health;
 pub mod kstat;
 mod leaves;
-pub mod volume;
 
 pub use change::DatasetChange;
 pub use command::{CommandError, CommandOptions, Transfer, ZfsCommands};

@@ -129,7 +129,8 @@ fn storage(mount: &MountEntry, volumes: &BTreeMap<String, String>) -> Option<Sto
 
 /// The name of a volume's device (`zd16`) and the volume; `None` for a file system.
 fn device_name(volume: &str) -> Option<(String, String)> {
-    let device = PathBuf::from("/dev/zvol").join(volume).canonicalize().ok().filter(|path| !path.is_dir())?;
+    let device =
+        poolwright_base::volume::device_of(volume).canonicalize().ok().filter(|path| !path.is_dir())?;
     Some((device.file_name()?.to_str()?.to_owned(), volume.to_owned()))
 }
 

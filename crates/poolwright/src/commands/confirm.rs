@@ -139,6 +139,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 }
 
 fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
+    if plan.is_of_volume() {
+        bail!("cannot confirm the plan of a volume: the trials run copies of a database's directory");
+    }
     let dir = args.dir.as_deref().unwrap_or(Path::new(&plan.subject.directory));
     let dir = dir
         .canonicalize()

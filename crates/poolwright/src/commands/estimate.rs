@@ -90,7 +90,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let mut options = options(&args).context(Usage)?;
     options.cancel = interrupt::watch()?;
     let input = Input::paths(&with_linked(&args.paths))?;
-    if input.is_of_devices() {
+    let names_sizes = args.options.iter().any(|option| !option.trim_start().starts_with("compress"));
+    if input.has_devices() && !names_sizes {
         options.recordsizes.retain(|size| *size <= LARGEST_VOLUME_BLOCK);
     }
     let choice = choice(&args);

@@ -12,7 +12,7 @@ use poolwright_base::units::counted;
 use poolwright_base::{Exit, quoted, regular};
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
-use poolwright_plan::{Measurements, Plan, Role, Verdict};
+use poolwright_plan::{Measurements, Plan, Verdict};
 use poolwright_record::{BlockDevice, Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
 use poolwright_replay::codec_times;
@@ -206,8 +206,7 @@ fn write_and_print(args: &Args, outputs: Outputs, plan: &Plan) -> anyhow::Result
             " Test it on the database: poolwright confirm {path} --load CMD (and --start CMD --stop CMD for a server)"
         );
         // A volume's database runs in another machine, or on a file system that no trial of the lab makes.
-        let is_of_volume = plan.roles.iter().any(|role| role.role == Role::Volume);
-        println!("Evidence: {report}.{}", if is_of_volume { "" } else { &confirm });
+        println!("Evidence: {report}.{}", if plan.is_of_volume() { "" } else { &confirm });
     }
     Ok(())
 }
@@ -244,7 +243,7 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
     bar.finish_and_clear();
     if summary.trace.events == 0 && !stop.load(Ordering::Relaxed) {
         bail!(
-            "nothing was recorded: no process used {}\n\
+            "nothing was recorded: nothing used {}\n\
              hint: run the load while Poolwright records, or record for longer (--for 5m)",
             quoted(&dir)
         );

@@ -90,6 +90,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         eprintln!("poolwright: the plan recommends no change: {}", plan.why);
         return Ok(Exit::NothingToChange.code());
     }
+    if plan.is_of_volume() {
+        bail!("cannot verify the plan of a volume: only plans of a directory are compared with the database");
+    }
     if let Some(why) = plan.other_database(Path::new(&plan.subject.directory)) {
         return Err(Error::OtherDatabase(why).into());
     }

@@ -129,7 +129,7 @@ fn a_plan_of_a_volume_has_its_block_size() {
     assert!(["4K", "8K", "16K", "32K"].contains(&recommended), "{recommended}");
     let text = run(&["--force", "--plan", "p2.json", "--report", "r2.html"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains(&format!("zfs create -s -V {BYTES}")) && text.contains("volblocksize="), "{text}");
+    assert!(text.contains(&format!("zfs create -V {BYTES}")) && text.contains("volblocksize="), "{text}");
     assert!(!text.contains("confirm"), "{text}");
 }
 

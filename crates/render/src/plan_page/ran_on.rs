@@ -74,18 +74,22 @@ fn data(plan: &Plan) -> Vec<(&'static str, String)> {
         ReplayBytes::File => "those of the files at the same offset",
         ReplayBytes::Synthetic => "synthetic, with the measured compressibility of the files",
     };
-    vec![
+    let mut all = vec![
         ("directory", s.directory.clone()),
         ("files", counted(s.files, "file")),
         ("length", bytes(s.bytes)),
-        ("allocated today", bytes(s.allocated_bytes)),
+    ];
+    // It is not known of a volume.
+    all.extend((s.allocated_bytes > 0).then(|| ("allocated today", bytes(s.allocated_bytes))));
+    all.extend([
         ("sampled", bytes(d.sampled_bytes)),
         ("entropy", format!("{:.2} bits per byte", d.entropy_bits_per_byte)),
         ("zero pages", Unit::Fraction.format(d.zero_fraction)),
         ("lz4, 128K chunks", Unit::Ratio.format(d.lz4_ratio)),
         ("zstd-3, 128K chunks", Unit::Ratio.format(d.zstd3_ratio)),
         ("bytes written in trials", written.to_owned()),
-    ]
+    ]);
+    all
 }
 
 fn recording(plan: &Plan) -> Option<Vec<(&'static str, String)>> {
@@ -139,7 +143,7 @@ pub fn how_to_read(section: &mut Section, plan: &Plan) {
         "Gain: from trials of today's and of the recommended settings. Its interval shows how far repeated trials scatter. It does \
          not contain the error of the prediction, which is larger: see the track record at the top, and confirm the plan.",
         "Trials are measured. Estimates are computed from samples of the files, models from the sizes of the operations.",
-        "`recordsize` applies to new files only, the other properties to all data written after the change.",
+        "`recordsize` applies to new files only, and `volblocksize` to new volumes; the other properties to all data written after the change.",
     ]);
     section.paragraph(
         "`docs/method.md` describes how each figure is obtained and its limits; `docs/plan-format.md` describes the fields \

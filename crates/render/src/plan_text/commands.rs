@@ -23,7 +23,7 @@ pub(super) fn add_next(text: &mut TerminalText, plan: &Plan) {
         }
     }
     let existing = match is_resized(plan) {
-        true if is_of_volume(plan) => NEW_VOLUME,
+        true if plan.is_of_volume() => NEW_VOLUME,
         true => "Existing files keep their record size. To convert them, stop the database and copy them.",
         false => LATER,
     };
@@ -37,7 +37,7 @@ pub(super) fn add_short(text: &mut TerminalText, plan: &Plan, shown: usize) {
     let more = roles.len().saturating_sub(shown);
     let more = if more > 0 { format!(" -v shows {more} more.") } else { String::new() };
     let existing = match is_resized(plan) {
-        true if is_of_volume(plan) => NEW_VOLUME,
+        true if plan.is_of_volume() => NEW_VOLUME,
         true => "Existing files keep their record size: stop the database and copy them.",
         false => LATER,
     };
@@ -46,7 +46,8 @@ pub(super) fn add_short(text: &mut TerminalText, plan: &Plan, shown: usize) {
 
 const LATER: &str = "The change applies to data written from then on.";
 
-const NEW_VOLUME: &str = "The block size of a volume is fixed when it is created: copy the data to a new volume. poolwright apply does that.";
+const NEW_VOLUME: &str = "The block size of a volume is fixed when it is created: copy the data to a new volume while nothing uses it \
+                          (docs/volumes.md). Add -s for a sparse one, and the local properties of the old one.";
 
 /// The first changed role of each dataset.
 fn changed_datasets(plan: &Plan) -> Vec<&RolePlan> {
@@ -59,10 +60,6 @@ fn is_resized(plan: &Plan) -> bool {
     plan.roles.iter().any(|r| r.recommended.contains_key(r.role.block_property()))
 }
 
-fn is_of_volume(plan: &Plan) -> bool {
-    plan.roles.iter().any(|role| role.role == Role::Volume)
-}
-
 /// The command that sets the recommended properties of a role's dataset.
 fn command_line(role: &RolePlan) -> String {
     let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
@@ -70,7 +67,7 @@ fn command_line(role: &RolePlan) -> String {
         dataset if is_new_volume(role) => {
             let all: String = all.map(|s| format!("-o {s} ")).collect();
             let old = dataset.as_deref().unwrap_or("POOL/VOLUME");
-            format!("zfs create -s -V {} {all}{}", role.bytes, quoted(&format!("{old}-new")))
+            format!("zfs create -V {} {all}{}", role.bytes, quoted(&format!("{old}-new")))
         }
         Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
         None => {

@@ -3,7 +3,7 @@ use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, Flags, Op};
 
 use super::*;
-use poolwright_plan::{CurrentSource, DatasetLocation, Evidence, Gains, Measured, Outcome, Spread};
+use poolwright_plan::{CurrentSource, DatasetLocation, Gains};
 
 const PAGE: u64 = 16384;
 
@@ -32,21 +32,20 @@ fn settings(recordsize: &str, compression: &str) -> Settings {
     Settings::from([("recordsize".into(), recordsize.into()), ("compression".into(), compression.into())])
 }
 
-/// A role whose records have a compression ratio of 2 at 16K.
+/// The advice for a role whose records have a compression ratio of 2 at 16K.
+fn advise_of(
+    trace: &Trace,
+    role: RolePlan,
+    device: &Device,
+    direct_io: bool,
+    stop: &AtomicBool,
+) -> Result<Memory> {
+    let is_16k = role.recommended.get("recordsize").is_some_and(|size| size == "16K");
+    let ratios = BTreeMap::from([(Role::Data, if is_16k { 2.0 } else { 1.0 })]);
+    advise(trace, &[role], &ratios, device, direct_io, stop)
+}
+
 fn role(recommended: Settings) -> RolePlan {
-    let space = Measured { median: 2.0, low: 1.9, high: 2.1 };
-    let estimate = Evidence {
-        kind: EvidenceKind::Estimate,
-        settings: settings("16K", "zstd-3"),
-        ashift: Some(12),
-        others: BTreeMap::new(),
-        repeats: 1,
-        spread: Spread::Ci95,
-        metrics: BTreeMap::from([(MetricName::SpaceRatio, space)]),
-        objective: None,
-        outcome: Outcome::Raced,
-        why: None,
-    };
     RolePlan {
         role: Role::Data,
         path: "/db".into(),
@@ -61,7 +60,7 @@ fn role(recommended: Settings) -> RolePlan {
         io: None,
         together_with: Vec::new(),
         replayed: None,
-        evidence: vec![estimate],
+        evidence: Vec::new(),
         gain: Gains::new(),
         alternative: None,
         excluded: None,
@@ -88,7 +87,7 @@ fn the_curve_is_that_of_the_recommended_records() {
     let mut draw = random(7);
     let trace = recording((0..6 * pages).map(|_| draw(pages)), pages);
     let device = Device::parse("nvme").unwrap();
-    let memory = advise(&trace, &[role(settings("16K", "zstd-3"))], &device, true, &not_stopped()).unwrap();
+    let memory = advise_of(&trace, role(settings("16K", "zstd-3")), &device, true, &not_stopped()).unwrap();
     assert_eq!(memory.unknown, None);
     assert_eq!(memory.recordsizes, BTreeMap::from([(Role::Data, "16K".to_string())]));
     // 80 µs, plus 8K at 3.2 GB/s.
@@ -104,7 +103,7 @@ fn the_curve_is_that_of_the_recommended_records() {
     assert_eq!(advice.steps[0].verdict, StepVerdict::Saves);
     assert!(advice.steps[0].wait_ms_s.unwrap().value > 0.0);
     // At 128K and without an estimate, a record contains eight pages and is not compressed.
-    let today = advise(&trace, &[role(Settings::new())], &device, true, &not_stopped()).unwrap();
+    let today = advise_of(&trace, role(Settings::new()), &device, true, &not_stopped()).unwrap();
     let today = today.curve.unwrap().curve;
     assert_eq!((today.recordsize, today.points.last().unwrap().cache_bytes), (Some(128 << 10), 768 << 20));
 }
@@ -112,7 +111,7 @@ fn the_curve_is_that_of_the_recommended_records() {
 #[test]
 fn a_recording_that_says_nothing_is_told_so() {
     let why = |trace: &Trace, role: RolePlan| {
-        let memory = advise(trace, &[role], &Device::none(), true, &not_stopped()).unwrap();
+        let memory = advise_of(trace, role, &Device::none(), true, &not_stopped()).unwrap();
         assert_eq!(memory.curve, None);
         memory.unknown.unwrap()
     };
@@ -135,9 +134,9 @@ fn a_recording_that_says_nothing_is_told_so() {
         "{message}"
     );
     let disabled = settings("16K", "zstd-3").into_iter().chain([("direct".into(), "disabled".into())]);
-    let memory = advise(&direct, &[role(disabled.collect())], &Device::none(), true, &not_stopped()).unwrap();
+    let memory = advise_of(&direct, role(disabled.collect()), &Device::none(), true, &not_stopped()).unwrap();
     assert!(memory.curve.is_some(), "{:?}", memory.unknown);
-    let memory = advise(&direct, &[at_16k()], &Device::none(), false, &not_stopped()).unwrap();
+    let memory = advise_of(&direct, at_16k(), &Device::none(), false, &not_stopped()).unwrap();
     assert!(memory.curve.is_some(), "{:?}", memory.unknown);
     assert!(!message.contains("contains 0 reads") && !message.contains("record for longer"), "{message}");
 }
@@ -154,6 +153,6 @@ fn today_and_a_gigabyte_more_are_among_the_sizes() {
 #[test]
 fn it_can_be_stopped() {
     let trace = recording((0..5000).map(|i| i % 50), 50);
-    let stopped = advise(&trace, &[role(Settings::new())], &Device::none(), true, &AtomicBool::new(true));
+    let stopped = advise_of(&trace, role(Settings::new()), &Device::none(), true, &AtomicBool::new(true));
     assert!(stopped.unwrap_err().is_interruption());
 }

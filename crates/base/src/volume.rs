@@ -1,9 +1,10 @@
-//! The devices of the kernel's volumes, by the links that udev makes (`zvol_id`): `/dev/zvol/POOL/VOLUME`.
+//! The devices of ZFS volumes, by the links that udev makes (`zvol_id`): `/dev/zvol/POOL/VOLUME`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const LINKS: &str = "/dev/zvol";
+/// The directory of the links.
+pub const LINKS: &str = "/dev/zvol";
 
 /// The path of a volume's device. udev writes a space in a name as `+`.
 pub fn device_of(volume: &str) -> PathBuf {
