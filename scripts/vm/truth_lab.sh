@@ -26,7 +26,6 @@ lab_stage() {
 workload_start() {
     export PYTHONHOME=/disk/usr
     # That of an earlier run says "ready", too.
-    rm -f "$2/serve.log"
     : >"$2/serve.log"
     python3 "$LAB_PROGRAM" serve "$LAB" "$1" --size "$(lab_size)" --scratch "$2" >"$2/serve.log" 2>&1 &
     LAB_SERVER=$!
