@@ -26,7 +26,8 @@ WORKLOADS = {"mariadb": ("MariaDB", "mariadb"), "postgresql": ("PostgreSQL", "po
              "openldap": ("OpenLDAP", "openldap"), "etcd": ("etcd", "etcd"), "mariadb_fsync": ("MariaDB with fsync", "mariadb"),
              "postgresql_scan": ("PostgreSQL with reports", "postgresql"),
              "sqlite_rollback": ("SQLite with a rollback journal", "sqlite"), "wiredtiger": ("WiredTiger", "wiredtiger"),
-             "leveldb": ("LevelDB", "leveldb")}
+             "leveldb": ("LevelDB", "leveldb"), "sqlite-volume": ("SQLite on ext4 on a volume", "volume"),
+             "postgresql-volume": ("PostgreSQL on ext4 on a volume", "volume"), "files-volume": ("a file server on ext4 on a volume", "volume")}
 # The default goal of `tune` (crates/tune/src/objective.rs), by the names of guest.py. More is better only for the rate.
 WEIGHTS = {"rate": -0.3, "space": 0.3, "written": 0.2, "cpu_ms": 0.2}
 # A setting whose rate is lower than today's by more than this factor is not recommended.

@@ -189,7 +189,10 @@ impl Tuner<'_> {
         // The advice comes last: if the user interrupts its trials, the rest of the plan is complete.
         let advice = self.published_advice()?;
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
-        let track_record = track_record::for_layout(layout);
+        let track_record = match self.is_of_volume() {
+            true => track_record::for_volume(),
+            false => track_record::for_layout(layout),
+        };
         let expected = headline::with_expected_rate(&gain, track_record.as_ref());
         Ok(Plan {
             format: plan::FORMAT.into(),

@@ -64,10 +64,22 @@ fn rate_error(all: &[Entry]) -> f64 {
     errors.get(rank.min(errors.len()).saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
+/// The system of workloads on a volume, whatever uses it.
+const VOLUME: &str = "volume";
+
 /// Returns the track record for a plan of a database with this layout: the measured workloads of its system, or all
 /// if there are none.
 pub(crate) fn for_layout(layout: Option<&str>) -> Option<TrackRecord> {
-    chosen(layout, read(TEXT)?)
+    chosen(layout.and_then(system_of), read(TEXT)?)
+}
+
+/// Returns the track record for a plan of a volume.
+pub(crate) fn for_volume() -> Option<TrackRecord> {
+    chosen(Some(VOLUME), read(TEXT)?)
+}
+
+fn system_of(layout: &str) -> Option<&'static str> {
+    SYSTEMS.iter().find(|(name, _)| *name == layout).map(|(_, system)| *system)
 }
 
 /// Parses the workloads of a file of this format.
@@ -76,13 +88,12 @@ fn read(text: &str) -> Option<Vec<Entry>> {
     (file.format == FORMAT && file.version == 1).then_some(file.workloads)
 }
 
-fn chosen(layout: Option<&str>, all: Vec<Entry>) -> Option<TrackRecord> {
+fn chosen(system: Option<&str>, all: Vec<Entry>) -> Option<TrackRecord> {
     if all.is_empty() {
         return None;
     }
     let (measured, rate_error) = (all.len() as u32, rate_error(&all));
     let all: Vec<MeasuredWorkload> = all.into_iter().map(|entry| entry.summary).collect();
-    let system = layout.and_then(|l| SYSTEMS.iter().find(|(name, _)| *name == l)).map(|(_, system)| *system);
     let own = |w: &MeasuredWorkload| Some(w.system.as_str()) == system;
     if all.iter().any(own) {
         let workloads = all.into_iter().filter(own).collect();
@@ -101,7 +112,8 @@ mod tests {
         assert!(!all.is_empty());
         for Entry { summary: w, changes } in &all {
             assert_eq!(changes.len(), w.settings as usize, "{}", w.workload);
-            assert!(SYSTEMS.iter().any(|(_, system)| *system == w.system), "{}", w.system);
+            let is_known = w.system == VOLUME || SYSTEMS.iter().any(|(_, system)| *system == w.system);
+            assert!(is_known, "{}", w.system);
             assert!(w.known <= w.settings && w.settings > 0, "{}", w.workload);
             assert!(w.rate_within_ten_points <= w.settings, "{}", w.workload);
             assert!((-1.0..=1.0).contains(&w.kendall_tau) && w.regret_percent >= 0.0, "{}", w.workload);
