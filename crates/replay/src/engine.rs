@@ -1,6 +1,7 @@
 //! The engine as a target: a pool on a scratch file, with one dataset per role, and each volume of the trace.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
@@ -100,8 +101,8 @@ impl EngineTarget {
             if role == Role::Volume {
                 let made = pool.create_volume(&format!("volume{number}"), file.size, settings)?;
                 volume = Some(Stored::Volume { volume: made, size: file.size });
-            } else if !datasets.contains_key(&role) {
-                datasets.insert(role, pool.create_dataset(role.name(), settings)?);
+            } else if let Entry::Vacant(dataset) = datasets.entry(role) {
+                dataset.insert(pool.create_dataset(role.name(), settings)?);
             }
             stored.push(RwLock::new(volume));
         }
