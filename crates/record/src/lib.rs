@@ -37,6 +37,7 @@
 //!
 //! Linux 5.17 or later with BTF, x86-64, as root or with `CAP_BPF` and `CAP_PERFMON`, in the host's process namespace.
 
+mod announcement;
 mod cpu;
 mod device;
 mod error;

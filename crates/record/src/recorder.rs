@@ -13,13 +13,14 @@ use poolwright_base::{kernel, process};
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{CodecTime, File, Meta, Processor, Writer};
 
+use crate::announcement;
 use crate::cpu::CpuSampler;
 use crate::error::{Error, Result};
 use crate::loader::{Config, Probes};
 use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTER_UNENDED, COUNTERS};
 use crate::roots::{Announcing, Roots};
 use crate::sink::{Sink, Watcher};
-use crate::subject::{self, Subject};
+use crate::subject::Subject;
 use crate::summary::{Ended, Summary};
 use crate::tracker::Tracker;
 use crate::wire;
@@ -191,7 +192,8 @@ impl Recorder {
         let inbox = Rc::new(RefCell::new(Inbox { tracker: Some(tracker), failed: None, taken: 0 }));
         let callback_inbox = Rc::clone(&inbox);
         let ring = probes.ring(move |bytes| callback_inbox.borrow_mut().take(bytes))?;
-        let roots = subject::announce(&subject, &probes, &mounts, &mut || drain(&ring, &inbox).map(drop))?;
+        let roots =
+            announcement::announce(&subject, &probes, &mounts, &mut || drain(&ring, &inbox).map(drop))?;
         let start_ns = probes.start_ns()?;
         let started = Instant::now();
         let mut recorder = Recorder {
@@ -228,7 +230,7 @@ impl Recorder {
     pub fn run(mut self, until: impl Fn() -> bool, mut progress: impl FnMut(&Progress)) -> Result<Summary> {
         let mut next_progress = Instant::now();
         let mut next_look = Instant::now();
-        let mut survivor = subject::Survivor::default();
+        let mut survivor = announcement::Survivor::default();
         let ended = loop {
             let taken = drain(&self.ring, &self.inbox)?;
             if until() {

@@ -37,7 +37,7 @@ const COMPARED: &[&str] = &["recordsize", "compression", "logbias", "primarycach
 const COMPARED_OF_VOLUMES: &[&str] = &["volblocksize", "compression", "logbias", "primarycache"];
 
 /// What there is at a path: a mounted file system, or a block device.
-struct Place {
+struct Location {
     /// As in [`Current::file_system`].
     kind: String,
     /// The name of the dataset, if it is one; otherwise the device.
@@ -47,17 +47,17 @@ struct Place {
     state: Option<Result<DatasetState, String>>,
 }
 
-impl Place {
-    fn at(path: &Path) -> Place {
-        if regular::is_block_device(path) { Place::of_device(path) } else { Place::of_directory(path) }
+impl Location {
+    fn at(path: &Path) -> Location {
+        if regular::is_block_device(path) { Location::of_device(path) } else { Location::of_directory(path) }
     }
 
-    fn of_device(path: &Path) -> Place {
+    fn of_device(path: &Path) -> Location {
         let volume = volume::volume_at(path);
         let read = |volume: &String| {
             DatasetState::read(volume, CommandOptions::default()).map_err(|why| why.to_string())
         };
-        Place {
+        Location {
             kind: if volume.is_some() { "zvol" } else { "a block device" }.to_owned(),
             compared: COMPARED_OF_VOLUMES,
             is_of_kernel: volume.is_some(),
@@ -66,9 +66,9 @@ impl Place {
         }
     }
 
-    fn of_directory(path: &Path) -> Place {
+    fn of_directory(path: &Path) -> Location {
         let mount = mounted(path);
-        Place {
+        Location {
             kind: mount.as_ref().map_or(UNKNOWN_FILE_SYSTEM, |mount| &mount.file_system).to_owned(),
             source: mount.as_ref().map_or_else(String::new, |of| of.source.to_string_lossy().into_owned()),
             compared: COMPARED,
@@ -80,7 +80,7 @@ impl Place {
 
 /// Inspects a directory or a volume's device. `stated` contains values that the user states as today's.
 pub(crate) fn detect(path: &Path, stated: &Settings) -> Current {
-    let Place { kind: file_system, source, compared, is_of_kernel, state } = Place::at(path);
+    let Location { kind: file_system, source, compared, is_of_kernel, state } = Location::at(path);
     let is_volume = compared == COMPARED_OF_VOLUMES;
     let is_compared = |name: &str| compared.contains(&name);
     let default = |name: &&str| Some(((*name).to_owned(), property::default_of(name)?.to_owned()));
