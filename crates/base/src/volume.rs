@@ -11,7 +11,7 @@ pub fn device_of(volume: &str) -> PathBuf {
     Path::new(LINKS).join(volume.replace(' ', "+"))
 }
 
-/// The volume with this device, which may be named by its link or as `/dev/zdN`. `None` if it is no volume, or has no link.
+/// The volume with this device, which may be named by its link or as `/dev/zdN`. `None` if it is not a volume, or has no link.
 pub fn volume_at(device: &Path) -> Option<String> {
     let name = |link: &Path| Some(link.strip_prefix(LINKS).ok()?.to_str()?.replace('+', " "));
     if device.starts_with(LINKS) {
@@ -21,7 +21,7 @@ pub fn volume_at(device: &Path) -> Option<String> {
     let mut directories = vec![PathBuf::from(LINKS)];
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let kind = entry.file_type().ok()?;
+            let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
                 directories.push(entry.path());
             } else if entry.path().canonicalize().is_ok_and(|path| path == real) {

@@ -320,7 +320,7 @@ int pw_dataset_replayed(pw_dataset_t *ds, uint64_t *records);
 
 /* ---- volumes (volume.c) ---- */
 
-/* EINVAL: `block` (volblocksize) is no power of two from 512 to 16M, or `size` no multiple of it. */
+/* EINVAL: `block` (volblocksize) is not a power of two from 512 to 16M, or `size` is not a multiple of it. */
 int pw_volume_create(const char *name, uint64_t size, uint64_t block);
 /* The functions for open datasets above apply to a volume, too. ENOTSUP: its log was not replayed. */
 int pw_volume_open(const char *name, pw_dataset_t **out);

@@ -19,7 +19,7 @@
 #include "internal.h"
 
 uint64_t pw_immediate_write_sz = 32768;
-/* zvol_immediate_write_sz in module/zfs/zvol.c, which is no parameter. */
+/* zvol_immediate_write_sz in module/zfs/zvol.c, which is not a module parameter. */
 enum { VOLUME_IMMEDIATE_WRITE_SZ = 32768 };
 
 #ifdef PW_HAS_UNCACHED_IO

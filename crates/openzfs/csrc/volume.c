@@ -33,8 +33,8 @@ int
 pw_volume_create(const char *name, uint64_t size, uint64_t block)
 {
 	new_volume_t new = { size, block };
-	if (block < SPA_MINBLOCKSIZE || block > MIN(SPA_MAXBLOCKSIZE, zfs_max_recordsize) || !ISP2(block) || size == 0 || size % block != 0 ||
-	    size > INT64_MAX)
+	uint64_t most = MIN(SPA_MAXBLOCKSIZE, zfs_max_recordsize);
+	if (block < SPA_MINBLOCKSIZE || block > most || !ISP2(block) || size == 0 || size % block != 0 || size > INT64_MAX)
 		return (EINVAL);
 	return (dmu_objset_create(name, DMU_OST_ZVOL, 0, NULL, format_new, &new));
 }

@@ -1,9 +1,9 @@
 //! The OpenZFS engine in user space, behind a safe API.
 //!
 //! [`Engine`] starts libzpool once for each process. A [`Pool`] on files contains [`Dataset`]s, and a dataset contains
-//! [`File`]s and [`Node`]s in the layout that a kernel mounts; a [`Volume`] is the data of a block device. All I/O between a pool and its files passes through
-//! `csrc/kernel/file.c`, which counts it and can delay it as an emulated [`Device`] would. [`codec`] runs the engine's compressors on
-//! single records, without a pool.
+//! [`File`]s and [`Node`]s in the layout that a kernel mounts; a [`Volume`] is the data of a block device.
+//! All I/O between a pool and its files passes through `csrc/kernel/file.c`, which counts it and can delay it as an emulated [`Device`]
+//! would. [`codec`] runs the engine's compressors on single records, without a pool.
 //!
 //! A failed assertion inside libzpool ends the process. A program that must survive that runs the engine in a child process.
 //!

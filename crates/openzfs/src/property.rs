@@ -141,6 +141,20 @@ pub const VOLUME_PROPERTIES: &[Property] = &[Property {
 /// Those of [`PROPERTIES`] that a volume does not have (module/zcommon/zfs_prop.c).
 pub const NOT_OF_VOLUMES: [&str; 3] = ["recordsize", "direct", "snapdir"];
 
+/// All properties of datasets and volumes, without [`LIMITS`].
+pub fn all() -> impl Iterator<Item = &'static Property> {
+    PROPERTIES.iter().chain(VOLUME_PROPERTIES)
+}
+
+/// The message that a volume, or a file system, does not have a property; `None` if it has it, or the property is unknown.
+pub fn misplaced(name: &str, is_volume: bool) -> Option<String> {
+    let of_volume = VOLUME_PROPERTIES.iter().any(|known| known.name == name);
+    match is_volume {
+        true => NOT_OF_VOLUMES.contains(&name).then(|| format!("a volume has no property {name}")),
+        false => of_volume.then(|| format!("only a volume has the property {name}")),
+    }
+}
+
 /// Whether this is one of [`LIMITS`].
 pub fn is_limit(property: &Property) -> bool {
     LIMITS.iter().any(|p| p.name == property.name)
@@ -167,7 +181,7 @@ pub fn find_settable(name: &str) -> Result<&'static Property> {
 /// [`Error::Invalid`] if there is no such property.
 pub fn find(name: &str) -> Result<&'static Property> {
     let wanted = spelling::canonical_name(name);
-    PROPERTIES.iter().chain(VOLUME_PROPERTIES).find(|p| p.name == wanted).ok_or_else(|| {
+    all().find(|p| p.name == wanted).ok_or_else(|| {
         let known: Vec<_> = PROPERTIES.iter().map(|p| p.name).collect();
         Error::Invalid(format!("unknown property {name:?} (known: {})", known.join(", ")))
     })
@@ -235,7 +249,7 @@ pub fn risks(settings: &Settings) -> Vec<&'static str> {
 /// decides how data is stored or cached.
 pub fn is_tuned(name: &str) -> bool {
     // What programs see of snapshots does not decide that.
-    name != "snapdir" && PROPERTIES.iter().chain(VOLUME_PROPERTIES).any(|known| known.name == name)
+    name != "snapdir" && all().any(|known| known.name == name)
 }
 
 /// Parses `property=value` and checks the name.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::dataset::{Inner, full, set_raw};
 use crate::error::check;
-use crate::property::{self, NOT_OF_VOLUMES, Settings};
+use crate::property::{self, Settings};
 use crate::{DatasetStats, Error, Pool, Result, ZilStats, ffi};
 
 /// An open volume. It is closed when the last handle to it is dropped.
@@ -20,13 +20,12 @@ const BLOCK_SIZE: &str = "volblocksize";
 impl Volume {
     fn create(pool: &Pool, name: &str, size: u64, settings: &Settings) -> Result<Volume> {
         let c = full(pool, name)?;
-        let default = || property::find(BLOCK_SIZE).map(|known| known.default.to_owned());
-        let block = settings.get(BLOCK_SIZE).cloned().map_or_else(default, Ok)?;
-        property::check(BLOCK_SIZE, &block)?;
-        if let Some(other) = settings.keys().find(|name| NOT_OF_VOLUMES.contains(&name.as_str())) {
-            return Err(Error::Invalid(format!("a volume has no property {other}")));
+        if let Some(why) = settings.keys().find_map(|name| property::misplaced(name, true)) {
+            return Err(Error::Invalid(why));
         }
-        let block = property::parse_size(&block)?;
+        let block = settings.get(BLOCK_SIZE).map_or(property::find(BLOCK_SIZE)?.default, String::as_str);
+        property::check(BLOCK_SIZE, block)?;
+        let block = property::parse_size(block)?;
         let size = size.next_multiple_of(block);
         // SAFETY: a C string, the name of a dataset in an imported pool.
         let errno = unsafe { ffi::pw_volume_create(c.as_ptr(), size, block) };

@@ -138,5 +138,5 @@ fn what_no_volume_has_is_refused() {
         assert!(volume.write_at(offset, &vec![0; len], false).is_err());
         assert!(volume.discard(offset, len as u64).is_err());
     }
-    assert!(pool.open_dataset("v").is_err(), "a volume is no file system");
+    assert!(pool.open_dataset("v").is_err(), "a volume is not a file system");
 }

@@ -99,15 +99,8 @@ impl Plan {
 
 /// The message about a property or a value that no trial can have.
 fn invalid(role: Role, name: &str, value: &str) -> Option<String> {
-    let (of_volume, other) = (
-        property::VOLUME_PROPERTIES.iter().any(|of| of.name == name),
-        property::NOT_OF_VOLUMES.contains(&name),
-    );
-    match role {
-        Role::Volume if other => return Some(format!("a volume has no {name}")),
-        Role::Volume => {}
-        _ if of_volume => return Some(format!("only a volume has {name}")),
-        _ => {}
+    if let Some(why) = property::misplaced(name, role == Role::Volume) {
+        return Some(why);
     }
     match property::is_tuned(name) {
         true => property::check(name, value).err().map(|why| why.to_string()),
@@ -117,10 +110,6 @@ fn invalid(role: Role, name: &str, value: &str) -> Option<String> {
 
 /// The properties that a plan can set, for messages.
 pub(super) fn tuned_properties() -> String {
-    let names = property::PROPERTIES
-        .iter()
-        .chain(property::VOLUME_PROPERTIES)
-        .map(|of| of.name)
-        .filter(|name| property::is_tuned(name));
+    let names = property::all().map(|of| of.name).filter(|name| property::is_tuned(name));
     names.collect::<Vec<_>>().join(", ")
 }

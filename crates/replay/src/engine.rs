@@ -68,8 +68,8 @@ impl std::fmt::Debug for EngineTarget {
 }
 
 impl EngineTarget {
-    /// Starts the engine and creates the pool for the files of a trace. `settings` contains the properties of each role's dataset. With `paced`, the engine's timer starts transaction groups; otherwise
-    /// [`Target::start_txg`] does, by recorded time.
+    /// Starts the engine and creates the pool for the files of a trace. `settings` contains the properties of each role's dataset. With
+    /// `paced`, the engine's timer starts transaction groups; otherwise [`Target::start_txg`] does, by recorded time.
     ///
     /// # Errors
     ///

@@ -93,14 +93,8 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
 /// Refuses values of today that the subject cannot have, before any trial fails because of them.
 fn check_stated(request: &Request) -> Result<()> {
     let is_volume = regular::is_block_device(&request.dir);
-    let of_volume = |name: &str| property::VOLUME_PROPERTIES.iter().any(|known| known.name == name);
-    let is_wrong = |name: &&String| match is_volume {
-        true => property::NOT_OF_VOLUMES.contains(&name.as_str()),
-        false => of_volume(name),
-    };
-    match request.stated.keys().find(is_wrong) {
-        Some(name) if is_volume => Err(Error::Nothing(format!("a volume has no {name}"))),
-        Some(name) => Err(Error::Nothing(format!("only a volume has {name}"))),
+    match request.stated.keys().find_map(|name| property::misplaced(name, is_volume)) {
+        Some(why) => Err(Error::Nothing(why)),
         None => Ok(()),
     }
 }

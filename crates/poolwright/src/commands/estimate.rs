@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 use poolwright_base::{Exit, quoted};
 use poolwright_estimate as estimate;
 use poolwright_estimate::{Ended, Estimate, Input, Layout, Options, Progress};
+use poolwright_openzfs::property;
 use poolwright_render::estimate_text::{self, Detail, status, tables, text};
 use poolwright_trace::layout;
 
@@ -90,7 +91,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let mut options = options(&args).context(Usage)?;
     options.cancel = interrupt::watch()?;
     let input = Input::paths(&with_linked(&args.paths))?;
-    let names_sizes = args.options.iter().any(|option| !option.trim_start().starts_with("compress"));
+    let is_size =
+        |option: &String| property::parse_assignment(option).is_ok_and(|(name, _)| name != "compression");
+    let names_sizes = args.options.iter().any(is_size);
     if input.has_devices() && !names_sizes {
         options.recordsizes.retain(|size| *size <= LARGEST_VOLUME_BLOCK);
     }
